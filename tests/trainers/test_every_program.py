@@ -19,7 +19,7 @@ pytest.importorskip("skimage")
 pytest.importorskip("nibabel")
 
 from trainers.common import device_flags
-from trainers.common.settings_parser import SettingsParser
+from trainers.common.settings_parser import SettingsParser, output_file, output_folder
 
 pytestmark = pytest.mark.trainers
 
@@ -51,6 +51,10 @@ IDLE = {
 ON_CPU = ("skulls/made_up.py", "skulls/prepare.py", "cascade/make_patients.py",
           "cascade/make_drrs.py", "gaussian/prepare_scenes.py")  # fmt: skip
 """Programs that compute nothing a GPU could."""
+
+
+WRITTEN = ("output_dir", "output", "eval_path", "checkpoint_dir", "made_up_root", "to")
+"""Settings that name what is written, which is looked at before any work."""
 
 
 class Captured(Exception):
@@ -105,6 +109,11 @@ def test_the_machine_s_flags_are_there_with_one_meaning(
         assert capsys.readouterr().err.startswith("error: --device cuda: ")
     else:
         device(parser, space, "cuda", "--device")
+    written = {action.dest: action.type for action in parser._actions if action.dest in WRITTEN}
+    if name == "voxelization/train.py":
+        del written["eval_path"]  # a list that is read
+    assert set(written.values()) <= {output_folder, output_file}, written
+    assert written or name in ("skulls/made_up.py", "skulls/prepare.py") or "cascade/make" in name
 
 
 def test_they_are_declared_in_one_place() -> None:

@@ -140,6 +140,10 @@ def test_what_cannot_be_loaded_is_refused_by_name(tmp_path: Path) -> None:
     torch.save({"anything": 1}, path)
     with pytest.raises(SettingsError, match="neither"):
         load_trained(path)
+    other = {"model": {}, "ema": None, "settings": {}, "written_by": {"trainer": "pcdiff"}}
+    torch.save(other, path)
+    with pytest.raises(SettingsError, match="was written by pcdiff, and this is gaussian"):
+        load_trained(path)
 
 
 def test_files_of_our_first_version_go_on_loading(tmp_path: Path) -> None:

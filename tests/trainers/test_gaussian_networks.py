@@ -1,6 +1,7 @@
 """Features and depth by transformers' folders: the same files as by ONNX, and what is refused."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,7 @@ from tests.trainers.gaussian_stand_ins import (  # noqa: E402
     make_dinov2_folder,
     make_photographs,
 )
+from trainers.common.errors import SettingsError  # noqa: E402
 from trainers.gaussian import (  # noqa: E402
     evaluate,
     export_dinov2_model,
@@ -120,6 +122,8 @@ def test_an_image_is_described_as_it_was_for_training(place: Path, made: Path) -
     asked, read = (describe(image, trained, sources) for sources in (networks, files))
     assert torch.allclose(asked["features"], read["features"], atol=1e-5)
     assert torch.allclose(asked["disparity"], read["disparity"], atol=1e-5)
+    with pytest.raises(SettingsError, match="leave --features and --features_model away"):
+        describe(image, replace(trained, feature_kind="patch"), files)
 
 
 def test_the_whole_way_from_photographs_to_gaussians(place: Path, tmp_path: Path) -> None:

@@ -113,6 +113,20 @@ def test_clips_and_both_kinds_of_colmap_folders_are_the_same_views(tmp_path: Pat
             assert np.allclose(one.translation * 3 / FAR, other.translation)
 
 
+def test_what_colmap_writes_of_pinholes_is_read_where_it_lies(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """image_undistorter's folder holds images/ and sparse/, which looks like a COLMAP folder too."""
+    scene = make_colmap(tmp_path, binary=True) / "clip0"
+    for path in (scene / "sparse" / "0").iterdir():
+        path.rename(scene / "sparse" / path.name)
+    # Exported as text too, but for the pictures: what is whole is read.
+    (scene / "sparse" / "cameras.txt").write_text("# nothing\n")
+    monkeypatch.chdir(scene)
+    for folder in (scene, tmp_path, Path()):
+        assert [view.scene for view in read_scenes(folder)] == ["clip0"] * VIEWS
+
+
 def test_colmaps_pictures_are_taken_as_they_are_stored(tmp_path: Path) -> None:
     """COLMAP looks at no EXIF data: a picture that viewers turn would not fit its camera."""
     plain, turned = (make_colmap(tmp_path / name, binary=False) for name in ("plain", "turned"))

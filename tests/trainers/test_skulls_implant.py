@@ -371,6 +371,12 @@ def test_the_pipeline_goes_from_made_up_skulls_to_implants(
     assert "launch skull-both or skull-both-tiny first" in capsys.readouterr().err
     assert pipeline.main(["--device", "cpu"]) == 2
     assert "name a list with --path" in capsys.readouterr().err
+    # No skull is made up where no model would make an implant.
+    empty = tmp_path / "empty"
+    words = ["--made_up", "2", "--output_dir", str(empty), "--device", "cpu"]
+    assert pipeline.main([*words, "--pcdiff", "no.pt", "--shipped"]) == 2
+    assert "--pcdiff: there is no file no.pt" in capsys.readouterr().err
+    assert not empty.exists()
 
 
 def test_the_table_stands_beside_the_published_and_says_what_is_not_comparable(

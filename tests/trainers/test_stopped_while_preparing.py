@@ -64,7 +64,7 @@ def words_of(name: str, skulls: Path, pictures: Path) -> tuple[Any, list[str], A
         "pcdiff's clouds": (pcdiff.main, [*small, *listed], pcdiff_data, "load_cloud"),
         "voxelization": (voxelization.main, [*SKULLS, *CPU], made_up, "write_skull"),
         "unet": (train_unet.main, [*SKULLS, *CPU], made_up, "write_skull"),
-        "implant": (implant.main, [*SKULLS, *CPU], made_up, "write_skull"),
+        "implant": (implant.main, [*SKULLS, *CPU, "--shipped"], made_up, "write_skull"),
         "cascade": (cascade.main, ["--made_up", "4", *CPU], patients, "write_patient"),
         "gaussian": (gaussian.main, shown, reading, "_converted"),
         "gaussian's files": (gaussian.main, shown, photographs, "read_beside"),

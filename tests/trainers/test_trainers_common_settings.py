@@ -10,7 +10,13 @@ import pytest
 
 pytest.importorskip("torch")
 
-from trainers.common.settings_parser import SettingsParser, number_between, whole_number
+from trainers.common.settings_parser import (
+    SettingsParser,
+    number_between,
+    output_file,
+    output_folder,
+    whole_number,
+)
 
 pytestmark = pytest.mark.trainers
 
@@ -81,6 +87,26 @@ def test_a_mistake_in_a_file_is_one_line_naming_it(
     config.write_text(text)
     told = refused(parser, capsys, "--config", str(config))
     assert expected in told and str(config) in told
+
+
+def test_what_is_written_is_looked_at_before_any_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "file").write_text("")
+    (tmp_path / "folder").mkdir()
+    assert output_folder("new/deep") == Path("new/deep") and output_file("new") == Path("new")
+    assert output_folder("folder") == Path("folder") and output_file("file") == Path("file")
+    for read, text, reason in (
+        (output_folder, "file", "Not a directory"),
+        (output_folder, "file/deep", "Not a directory"),
+        (output_folder, "/proc/deep", "No such file"),
+        (output_file, "file/name.onnx", "Not a directory"),
+        (output_file, "folder", "is a folder"),
+    ):
+        with pytest.raises(argparse.ArgumentTypeError, match=reason):
+            read(text)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "folder"]
 
 
 def test_json_names_the_line_of_a_mistake(parser: SettingsParser, tmp_path: Path, capsys) -> None:

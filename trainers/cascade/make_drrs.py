@@ -51,7 +51,11 @@ from trainers.cascade.projector import unit_from_hu
 from trainers.common.bar import bar
 from trainers.common.device_flags import add_device_flags, use_threads
 from trainers.common.making import each_made, make_data
-from trainers.common.settings_parser import SettingsParser, number_between
+from trainers.common.settings_parser import (
+    SettingsParser,
+    number_between,
+    output_folder,
+)
 from trainers.common.stopping import StopRequest, Watched
 
 MAXIMUM = 11.0
@@ -138,7 +142,7 @@ def main(arguments: list[str] | None = None) -> int:
     )
     add = parser.add_argument
     add("source", type=Path, help="folder with a folder for each patient: NIfTI, .npy or DICOM")
-    add("folder", type=Path, help="where the patients' folders go")
+    add("folder", type=output_folder, help="where the patients' folders go")
     add("--config", type=Path, default=Path("lidc.json"), help="whose xray_config is used")
     add("--spacing", type=number_between(0.1, 20), default=1.0, help="voxels' size in mm")
     add_device_flags(parser, cpu_only="CTs are projected on the CPU; use --workers",

@@ -43,7 +43,13 @@ from trainers.common.config_file import read_config_file
 from trainers.common.device_flags import add_device_flags
 from trainers.common.files import write_text_whole, write_whole
 from trainers.common.making import each_made, make_data
-from trainers.common.settings_parser import SettingsError, SettingsParser, seed_number, whole_number
+from trainers.common.settings_parser import (
+    SettingsError,
+    SettingsParser,
+    output_folder,
+    seed_number,
+    whole_number,
+)
 from trainers.common.stopping import StopRequest, Watched
 
 WIDTH = 320.0
@@ -163,7 +169,7 @@ def main(arguments: list[str] | None = None) -> int:
         "Make up patients: ellipsoid chests as CT with exact X-rays.",
         "python trainers/cascade/make_patients.py data/made_up --count 96 --volume_size 64",
     )
-    parser.add_argument("folder", type=Path, help="where the patients' folders go")
+    parser.add_argument("folder", type=output_folder, help="where the patients' folders go")
     parser.add_argument("--count", type=whole_number(3, 9999), default=96, help="patients")
     parser.add_argument(
         "--volume_size", type=whole_number(8, 512), default=64, help="voxels a side"

@@ -16,6 +16,7 @@ from trainers.common.settings_parser import (
     SettingsError,
     SettingsParser,
     number_between,
+    output_folder,
     seed_number,
     whole_number,
 )
@@ -67,7 +68,7 @@ def make_parser() -> CascadeParser:
     # fmt: off
     add("--config", type=Path, default=Path("multi_view_config.json"), metavar="FILE",
         help="configuration file, or the name of one shipped beside this program")
-    add("--checkpoint_dir", type=Path,
+    add("--checkpoint_dir", type=output_folder,
         help="where checkpoints, pictures and logs go; default: the file's,"
         " else the panel's run folder, else ./checkpoints")
     add("--resume_from", "--resume", metavar="PATH|auto|auto-or-new", dest="resume_from",

@@ -54,6 +54,7 @@ from trainers.common.settings_parser import (
     SettingsError,
     SettingsParser,
     number_between,
+    output_file,
     seed_number,
     whole_number,
 )
@@ -78,7 +79,7 @@ def make_parser() -> SettingsParser:
     add("--lateral", type=Path, help="lateral X-ray; the same")
     add(
         "--output",
-        type=Path,
+        type=output_file,
         default=(run_directory() or Path()) / "ct.nii.gz",
         help=".nii or .nii.gz",
     )

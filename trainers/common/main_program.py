@@ -22,6 +22,7 @@ from trainers.common.schedules import RATE_RULES, SCHEDULES
 from trainers.common.settings_parser import (
     SettingsParser,
     number_between,
+    output_folder,
     seed_number,
     whole_number,
 )
@@ -44,7 +45,7 @@ def add_run_flags(
     add = parser.add_argument_group("run").add_argument
     # fmt: off
     add("--config", type=Path, metavar="FILE", help="YAML or JSON file of settings; flags win")
-    add("--output_dir", type=Path, default=run_directory() or Path("output"),
+    add("--output_dir", type=output_folder, default=run_directory() or Path("output"),
         help="where results go")
     add("--epochs", type=_some, default=epochs, help="times to go through the training set")
     add("--seed", type=seed_number, default=0,

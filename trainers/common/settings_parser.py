@@ -14,7 +14,7 @@ import trainers
 from trainers.common.config_file import apply_config
 from trainers.common.errors import SettingsError as SettingsError
 from trainers.common.errors import nearest
-from trainers.common.files import write_text_whole
+from trainers.common.files import check_writable, write_text_whole
 
 
 class SettingsParser(argparse.ArgumentParser):
@@ -99,6 +99,26 @@ def whole_number(least: int, most: int | None = None) -> Callable[[str], int]:
         return number
 
     return read
+
+
+def output_folder(text: str) -> Path:
+    """Read the name of a folder that files will go into, an argparse type.
+
+    Refused, before hours of work, where none could be written; nothing is made.
+    """
+    try:
+        check_writable(Path(text))
+    except OSError as problem:
+        raise argparse.ArgumentTypeError(f"{text} cannot be written: {problem.strerror}") from None
+    return Path(text)
+
+
+def output_file(text: str) -> Path:
+    """Read the name of a file that will be written, an argparse type, as output_folder does."""
+    if Path(text).is_dir():
+        raise argparse.ArgumentTypeError(f"{text} is a folder: name a file in it")
+    output_folder(str(Path(text).parent))
+    return Path(text)
 
 
 def seed_number(text: str) -> int:

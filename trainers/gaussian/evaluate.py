@@ -39,6 +39,7 @@ from trainers.common.settings_parser import (
     SettingsError,
     SettingsParser,
     number_between,
+    output_folder,
     whole_number,
 )
 from trainers.gaussian.announcement import unseen_line
@@ -68,7 +69,7 @@ def make_parser() -> SettingsParser:
     )
     add(
         "--output_dir",
-        type=Path,
+        type=output_folder,
         default=Path("evaluation"),
         help="where the figures and the picture go",
     )

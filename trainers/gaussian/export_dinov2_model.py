@@ -36,7 +36,11 @@ from torch import Tensor, nn
 
 from trainers.common.device_flags import add_device_flags, use_device
 from trainers.common.files import write_whole
-from trainers.common.settings_parser import SettingsError, SettingsParser
+from trainers.common.settings_parser import (
+    SettingsError,
+    SettingsParser,
+    output_file,
+)
 from trainers.gaussian.export import NEEDED
 from trainers.gaussian.geometry import GRID
 from trainers.gaussian.networks import SIDE
@@ -72,7 +76,7 @@ def make_parser() -> SettingsParser:
         metavar="FOLDER|NAME",
         help="transformers weights; without it: facebook/dinov2-SIZE from the cache",
     )
-    add("--output", type=Path, help="the file to write; without it: models/dinov2_SIZE.onnx")
+    add("--output", type=output_file, help="the file to write; without it: models/dinov2_SIZE.onnx")
     add(
         "--download",
         action="store_true",

@@ -22,6 +22,7 @@ from trainers.common.errors import SettingsError
 from trainers.gaussian.decoder import GaussianDecoder
 from trainers.gaussian.geometry import SIGMOID
 
+TRAINER = "gaussian"
 OLD_NAME = re.compile(r"^mlp\.(\d+)\.")
 HEADS = {2: "mlp.net.12", 4: "mlp.net.9", 5: "init_state_net.4"}
 EXTRAS = ("fresnel_zones.", "edge_detector.")

@@ -37,6 +37,7 @@ from trainers.common.settings_parser import (
     SettingsError,
     SettingsParser,
     number_between,
+    output_folder,
     whole_number,
 )
 from trainers.gaussian.contact_sheet import to_image
@@ -62,7 +63,12 @@ def make_parser() -> SettingsParser:
         "--checkpoint", type=Path, required=True, help="of this trainer or of the Fresnel project's"
     )
     add("--image", type=Path, required=True, help="the photograph")
-    add("--output_dir", type=Path, default=Path(), help="where STEM.ply, STEM.bin and STEM.png go")
+    add(
+        "--output_dir",
+        type=output_folder,
+        default=Path(),
+        help="where STEM.ply, STEM.bin and STEM.png go",
+    )
     _add_source_flags(parser)
     _add_view_flags(parser)
     add_device_flags(parser, "one photograph is read, there is nothing to share out")

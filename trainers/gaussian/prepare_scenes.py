@@ -38,7 +38,12 @@ from trainers.common.device_flags import add_device_flags
 from trainers.common.files import write_text_whole, write_whole
 from trainers.common.making import each_made, make_data
 from trainers.common.reading import read_picture
-from trainers.common.settings_parser import SettingsParser, number_between, whole_number
+from trainers.common.settings_parser import (
+    SettingsParser,
+    number_between,
+    output_folder,
+    whole_number,
+)
 from trainers.common.stopping import StopRequest
 from trainers.gaussian.pairs import CAMERAS
 from trainers.gaussian.projection import FOCAL_LENGTH
@@ -54,7 +59,7 @@ def make_parser() -> SettingsParser:
     )
     add = parser.add_argument
     add("--scenes", type=Path, required=True, help="a COLMAP folder, folders of these, or clips")
-    add("--output_dir", type=Path, default=Path("pairs"), help="where the pictures go")
+    add("--output_dir", type=output_folder, default=Path("pairs"), help="where the pictures go")
     add("--every", type=whole_number(1), default=1, help="take every so many-th view of a scene")
     add("--side", type=whole_number(16, 4096), default=518, help="of the pictures, in pixels")
     add(

@@ -39,7 +39,12 @@ from trainers.common.files import remove_drafts, write_text_whole, write_whole
 from trainers.common.loading import make_loader
 from trainers.common.making import make_data
 from trainers.common.reading import PictureError, read_picture
-from trainers.common.settings_parser import SettingsError, SettingsParser, whole_number
+from trainers.common.settings_parser import (
+    SettingsError,
+    SettingsParser,
+    output_folder,
+    whole_number,
+)
 from trainers.common.stopping import StopRequest
 from trainers.gaussian.features import (
     DEPTH_SUFFIX,
@@ -86,7 +91,7 @@ def make_parser() -> SettingsParser:
     )
     add(
         "--output_dir",
-        type=Path,
+        type=output_folder,
         help="where the files go; without it: features/ in the data folder",
     )
     add("--overwrite", action="store_true", help="make files anew that are there")

@@ -27,7 +27,13 @@ from trainers.common.schedules import scaled_rate
 from trainers.common.settings_parser import SettingsError
 from trainers.common.stopping import StopRequest
 from trainers.gaussian.decoder import MEANING, GaussianDecoder, geometry_of, refuse_older_meaning
-from trainers.gaussian.foreign import Foreign, as_foreign, load_optimiser, load_weights, read_any
+from trainers.gaussian.foreign import (
+    Foreign,
+    as_foreign,
+    load_optimiser,
+    load_weights,
+    read_any,
+)
 from trainers.gaussian.held import HeldPhotographs
 from trainers.gaussian.hfts import Phase, phase_of, split_gaussians
 from trainers.gaussian.options import savings
@@ -35,7 +41,6 @@ from trainers.gaussian.perceptual import Lpips
 from trainers.gaussian.photographs import Collection
 from trainers.gaussian.render import Drawer
 
-TRAINER = "gaussian"
 IDENTITY = (
     "experiment",
     "feature_dim",

@@ -26,6 +26,7 @@ ENDINGS = (".png", ".jpg", ".jpeg", ".webp")
 COLUMNS = 19
 MODELS = {0: "SIMPLE_PINHOLE", 1: "PINHOLE", 2: "SIMPLE_RADIAL", 3: "RADIAL", 4: "OPENCV"}
 NUMBERS = {"SIMPLE_PINHOLE": 3, "PINHOLE": 4, "SIMPLE_RADIAL": 4, "RADIAL": 5, "OPENCV": 8}
+UNDISTORT = "make pictures of a pinhole first, as colmap's image_undistorter does"
 UNLIKE = 0.02
 """How much the proportions of a picture may differ from its camera's: sizes are rounded."""
 MIDDLE = 3.0
@@ -64,7 +65,9 @@ def read_scenes(folder: Path) -> list[View]:
     """
     if not folder.is_dir():
         raise SettingsError(f"--scenes: there is no folder {folder}")
-    inside = [folder, *sorted(path for path in folder.iterdir() if path.is_dir())]
+    folder = folder.resolve()
+    # In a COLMAP folder `sparse` looks like one without pictures.
+    inside = [folder] if colmap_model(folder) else sorted(filter(Path.is_dir, folder.iterdir()))
     views = [view for path in inside if (model := colmap_model(path)) for view in
              read_colmap(path, model)]  # fmt: skip
     clips = [path for path in sorted(folder.glob("*.txt")) if path.with_suffix("").is_dir()]
@@ -112,10 +115,7 @@ def _picture(stem: Path) -> Path | None:
 
 def _refuse_distortion(numbers: list[float] | tuple[float, ...], where: str) -> None:
     if any(abs(number) > 1e-9 for number in numbers):
-        raise SettingsError(
-            f"{where}: the lens is distorted; make pictures of a pinhole first, as colmap's"
-            " image_undistorter does"
-        )
+        raise SettingsError(f"{where}: the lens is distorted; {UNDISTORT}")
 
 
 # -------------------------------------------------------------------------------------- COLMAP
@@ -137,7 +137,7 @@ def read_colmap(folder: Path, model: Path) -> list[View]:
     With `points3D` the scene's unit becomes the decoder's: the median distance of its points before
     its cameras is MIDDLE.
     """
-    binary = (model / "cameras.bin").is_file()
+    binary = all((model / f"{name}.bin").is_file() for name in ("cameras", "images"))
     try:
         lenses = dict((_binary_cameras if binary else _text_cameras)(model))
         posed = sorted((_binary_images if binary else _text_images)(model))
@@ -186,7 +186,7 @@ def unit_of(views: list[View], points: Matrix) -> float:
 def pinhole(lens: Lens, where: str) -> tuple[float, float, float, float]:
     """Return a lens as View has it. Raises SettingsError where it is no pinhole's."""
     if lens.model not in NUMBERS or len(lens.numbers) != NUMBERS[lens.model]:
-        raise SettingsError(f"{where}: {lens.model} is none of {', '.join(NUMBERS)}")
+        raise SettingsError(f"{where}: {lens.model} is none of {', '.join(NUMBERS)}; {UNDISTORT}")
     single = lens.model in ("SIMPLE_PINHOLE", "SIMPLE_RADIAL", "RADIAL")
     fx, fy, cx, cy, *bent = (lens.numbers[0], *lens.numbers) if single else lens.numbers
     _refuse_distortion(bent, where)
@@ -244,7 +244,8 @@ def _binary_cameras(model: Path) -> Iterator[tuple[int, Lens]]:
         for _ in range(int(_unpack(file, "Q")[0])):
             number, kind, width, height = (int(value) for value in _unpack(file, "iiQQ"))
             if kind not in MODELS:
-                raise SettingsError(f"{model}: camera model {kind} is none of {MODELS}")
+                names = ", ".join(f"{number} ({name})" for number, name in MODELS.items())
+                raise SettingsError(f"{model}: camera model {kind} is none of {names}; {UNDISTORT}")
             name = MODELS[kind]
             yield number, Lens(name, width, height, _unpack(file, "d" * NUMBERS[name]))
 

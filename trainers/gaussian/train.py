@@ -61,6 +61,7 @@ from trainers.gaussian.batches import epoch_batches_of, loader_of
 from trainers.gaussian.decoder import make_decoder
 from trainers.gaussian.evaluation import evaluate, seen_by_all
 from trainers.gaussian.export import export_at_end
+from trainers.gaussian.foreign import TRAINER
 from trainers.gaussian.geometry import seen_from
 from trainers.gaussian.hfts import random_window, sample_gaussians
 from trainers.gaussian.pairs import moved_by
@@ -69,7 +70,6 @@ from trainers.gaussian.photographs import Collection, PhotographSet, collect
 from trainers.gaussian.projection import Camera, Gaussians
 from trainers.gaussian.render import choose_backend, drawer_of, render
 from trainers.gaussian.run import (
-    TRAINER,
     GaussianRun,
     foreign_checkpoint,
     grow,

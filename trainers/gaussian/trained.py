@@ -22,7 +22,7 @@ from trainers.gaussian.decoder import (
     make_decoder,
     refuse_older_meaning,
 )
-from trainers.gaussian.foreign import as_foreign, load_weights, read_any
+from trainers.gaussian.foreign import TRAINER, as_foreign, load_weights, read_any
 from trainers.gaussian.geometry import GRID, OUTPUTS
 from trainers.gaussian.networks import CPU, depth_image, load_network, patch_features, to_input
 from trainers.gaussian.photographs import to_square
@@ -66,6 +66,9 @@ def load_trained(path: Path) -> Trained:
         size = int(content.get("settings", {}).get("image_size", 256))
         blur, stated = foreign.blur or UPSTREAM_BLUR, content.get("settings", {})
         return Trained(decoder.eval(), kind, blur, size, writer, stated)
+    wrote = content.get("written_by", {}).get("trainer", TRAINER)
+    if wrote != TRAINER:
+        raise SettingsError(f"--checkpoint: {path} was written by {wrote}, and this is {TRAINER}")
     weights = content["ema"]["weights"] if "ema" in content else content["model"]
     settings = content["settings"]
     shapes = guess_settings(weights, geometry_of(content), path)
@@ -158,6 +161,11 @@ def describe(
     beside = image.parent / "features"
     batch: dict[str, Any] = {"name": image.stem}
     if trained.feature_kind == "patch":
+        if sources.features or sources.features_model:
+            raise SettingsError(
+                "this decoder was trained on descriptors of pixels, which are made of the picture:"
+                " leave --features and --features_model away"
+            )
         batch["features"] = files.describe_patches(
             to_square(picture, GRID * files.PIXELS_PER_PATCH)
         )[None]

@@ -39,7 +39,12 @@ from trainers.common.files import write_text_whole
 from trainers.common.main_program import run_main
 from trainers.common.ranks import Ranks, join_ranks
 from trainers.common.report import EventLog, run_directory
-from trainers.common.settings_parser import SettingsParser, seed_number, whole_number
+from trainers.common.settings_parser import (
+    SettingsParser,
+    output_folder,
+    seed_number,
+    whole_number,
+)
 from trainers.common.stopping import StopRequest, Watched
 from trainers.implants.completing import SAMPLE, complete_truly, missing_cases, run_program
 from trainers.implants.trained_models import AUTO, SHIPPED, find_model
@@ -91,7 +96,8 @@ def make_parser() -> SettingsParser:
     add("--sampling_method", choices=("ddpm", "ddim", "dpm_solver"), default="ddim", help="(ddim)")
     add("--sampling_steps", type=some, default=50, help="(50)")
     add("--seed", type=seed_number, default=48, help="of the completions (48)")
-    add("--output_dir", type=Path, default=run_directory() or Path("implants"), help="results")
+    add("--output_dir", type=output_folder, default=run_directory() or Path("implants"),
+        help="results")
     add("--members", action="store_true", help="write each completion's own implant too")
     # fmt: on
     add_device_flags(parser, workers_help="processes that make skulls up; 0: this one does")
@@ -229,6 +235,10 @@ def make_implants(settings: argparse.Namespace) -> int:
     output = settings.output_dir.absolute()
     events = EventLog(run_directory())
     events.emit("phase", phase="loading", text="skulls")
+    if settings.made_up:
+        # Making skulls up takes its time: what is not there is said before.
+        need_model(settings, "voxelizer")
+        existing_model(settings, "pcdiff")
     samples, root = find_samples(settings, stop.watched)
     print(f"found        {len(samples)} defective skulls in {root}")
     print(f"device       {ranks.device} ({ranks.reason})", flush=True)

@@ -16,6 +16,7 @@ from trainers.common.schedules import RATE_RULES
 from trainers.common.settings_parser import (
     SettingsParser,
     number_between,
+    output_folder,
     seed_number,
     whole_number,
 )
@@ -187,9 +188,10 @@ def add_training_flags(parser: SettingsParser) -> None:
 def add_output_flags(parser: SettingsParser) -> None:
     """Add what is written and how often."""
     add = parser.add_argument_group("output, counted in epochs").add_argument
-    add("--output_dir", type=Path, default=run_directory(),
+    add("--output_dir", type=output_folder, default=run_directory(),
         help="default: the panel's run folder, or pcdiff/output/train_completion/<date>")
-    add("--checkpoint_dir", type=Path, help="for what to resume from; OUTPUT_DIR/checkpoints")
+    add("--checkpoint_dir", type=output_folder,
+        help="for what to resume from; OUTPUT_DIR/checkpoints")
     add("--checkpoint_freq", type=_some, default=25, help="write one so often, and at the end")
     add("--keep_last_n", type=_any, default=3, help="keep so many of them; 0: all")
     add("--saveIter", type=_some, default=1000, help="write epoch_N.pth so often, and at the end")

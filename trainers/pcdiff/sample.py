@@ -42,6 +42,7 @@ from trainers.common.reporter import Reporter
 from trainers.common.settings_parser import (
     SettingsParser,
     number_between,
+    output_folder,
     seed_number,
     whole_number,
 )
@@ -85,7 +86,8 @@ def make_parser() -> SettingsParser:
     add("--dataset", choices=("SkullBreak", "SkullFix"), default="SkullBreak", help="whose layout")
     add("--model", type=Path, required=True, metavar="FILE",
         help="epoch_N.pth, or a checkpoint of ours")
-    add("--eval_path", type=Path, required=True, metavar="FOLDER", help="where syn/ is written")
+    add("--eval_path", type=output_folder, required=True, metavar="FOLDER",
+        help="where syn/ is written")
     add("--num_ens", type=some, default=1, help="implants for each skull")
     add("--bs", type=some, default=1, help="implants drawn at a time")
     add("--sampling_method", choices=METHODS, default="ddpm", help="how they are drawn")

@@ -35,7 +35,13 @@ import numpy as np
 from trainers.common.bar import bar
 from trainers.common.device_flags import add_device_flags
 from trainers.common.making import each_made, make_data
-from trainers.common.settings_parser import SettingsError, SettingsParser, seed_number, whole_number
+from trainers.common.settings_parser import (
+    SettingsError,
+    SettingsParser,
+    output_folder,
+    seed_number,
+    whole_number,
+)
 from trainers.common.stopping import StopRequest, Watched
 from trainers.skulls.kept import bring, kept_folder
 from trainers.skulls.listing import DEFECTS, cloud_of
@@ -214,11 +220,11 @@ def read_settings(arguments: list[str] | None) -> argparse.Namespace:
     """Read the command line."""
     parser = SettingsParser(__doc__ or "")
     add = parser.add_argument
-    add("--root", type=Path, required=True, help="folder to write")
+    add("--root", type=output_folder, required=True, help="folder to write")
     add("--count", type=whole_number(2, 999), default=10, help="skulls")
     add("--size", type=whole_number(24, 512), default=64, help="voxels along each side")
     add("--dataset", choices=("SkullBreak", "SkullFix"), default="SkullBreak", help="whose layout")
-    add("--points", type=whole_number(100), default=20_000, help="points of each cloud")
+    add("--points", type=whole_number(100, 10_000_000), default=20_000, help="points of each cloud")
     add("--test", type=whole_number(1), help="skulls of the test set; a fifth when left away")
     add("--seed", type=seed_number, default=0, help="another seed, other skulls")
     add_device_flags(parser, cpu_only="NumPy makes them, on one thread of each of --workers")

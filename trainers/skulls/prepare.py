@@ -46,6 +46,7 @@ from trainers.common.settings_parser import (
     SettingsError,
     SettingsParser,
     number_between,
+    output_folder,
     seed_number,
     whole_number,
 )
@@ -270,7 +271,7 @@ def read_settings(arguments: list[str] | None) -> argparse.Namespace:
     add("--num_nn", type=some, default=3_072, help="of them the implant's (3072)")
     add("--results", type=Path, help="folder syn/ of generated completions to train on")
     add("--seed", type=seed_number, default=123, help="of the split into train and eval (123)")
-    add("--to", type=Path, help="folder for resampled volumes, with --steps volumes")
+    add("--to", type=output_folder, help="folder for resampled volumes, with --steps volumes")
     add("--side", type=whole_number(32, 512), help="voxels of their sides (512)")
     add("--spacing", type=number_between(0.1, 20), help="and these voxels' size in mm (0.45)")
     # fmt: on

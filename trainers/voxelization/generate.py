@@ -45,7 +45,11 @@ from trainers.common.files import write_text_whole
 from trainers.common.main_program import run_main
 from trainers.common.ranks import join_ranks
 from trainers.common.report import EventLog, finite, run_directory
-from trainers.common.settings_parser import SettingsParser, whole_number
+from trainers.common.settings_parser import (
+    SettingsParser,
+    output_folder,
+    whole_number,
+)
 from trainers.common.stopping import StoppedError, StopRequest
 from trainers.skulls.listing import SkullDataError
 from trainers.skulls.metrics import summarise
@@ -108,7 +112,8 @@ def make_parser() -> GenerationParser:
     add("--num_ensemble", type=some, help="completions of a case that vote")
     add("--psr_resolution", help="grid to solve on; the volume's own when left away")
     add("--dilation", type=whole_number(0, 8), help="voxels a skull grows; by the voxels' size")
-    add("--output_dir", type=Path, help="where generation_dir goes; default: run folder or out_dir")
+    add("--output_dir", type=output_folder,
+        help="where generation_dir goes; default: run folder or out_dir")
     add("--overwrite", action="store_true", help="do cases again that are done")
     add("--no_cuda", action="store_true", help="the same as --device cpu")
     # fmt: on

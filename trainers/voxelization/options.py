@@ -16,7 +16,11 @@ from trainers.common.errors import SettingsError
 from trainers.common.main_program import add_optimiser_flags, add_run_flags
 from trainers.common.ranks import Ranks, join_ranks
 from trainers.common.report import run_directory
-from trainers.common.settings_parser import SettingsParser, whole_number
+from trainers.common.settings_parser import (
+    SettingsParser,
+    output_folder,
+    whole_number,
+)
 from trainers.voxelization.config import read_config
 
 EXAMPLES = """
@@ -86,7 +90,7 @@ def make_parser() -> VoxelizationParser:
     add("--made_up", type=whole_number(3), metavar="N",
         help="make N skulls up in the output folder and train on them")
     add("--made_up_size", type=whole_number(24, 512), default=64, help="voxels of their sides")
-    add("--made_up_root", type=Path, help="where they go, to share them with another run")
+    add("--made_up_root", type=output_folder, help="where they go, to share them with another run")
     add("--gpu", type=whole_number(0), help="which of the GPUs that are seen (train.gpu)")
     add("--no_cuda", action="store_true", help="the same as --device cpu")
     add("--compile", action="store_true",
