@@ -304,7 +304,7 @@ def receiver() -> Iterator[Receiver]:
 def run_with(cli: CommandLine, monkeypatch: pytest.MonkeyPatch) -> Callable[..., RunDirectory]:
     """Launch a shell's command whose supervisor is the given script, with a number."""
 
-    def launch(script: str, number: int, shell: str, gpus: str = "gpus=0") -> RunDirectory:
+    def launch(script: str, number: int, shell: str, *sets: str) -> RunDirectory:
         def spawn(run: RunDirectory, environment: dict[str, str], locks: Sequence[int]) -> None:
             words = [str(number), str(run.home.root), run.id, *map(str, locks)]
             subprocess.run(
@@ -316,7 +316,7 @@ def run_with(cli: CommandLine, monkeypatch: pytest.MonkeyPatch) -> Callable[...,
 
         monkeypatch.chdir(cli.folder)
         monkeypatch.setattr(start, "spawn_supervisor", spawn)
-        (run,) = start_together(cli.state, [command_spec(["sh", "-c", shell], [gpus])])
+        (run,) = start_together(cli.state, [command_spec(["sh", "-c", shell], ["gpus=0", *sets])])
         return cli.state.run(run.id)
 
     return launch

@@ -3,6 +3,8 @@
 import json
 import os
 import signal
+import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -25,7 +27,8 @@ SURVIVES = "restart={times: 0, boot: true, arguments: [--resume, '${checkpoint}'
 
 def reboot(cli: CommandLine, run: RunDirectory, *more: Path) -> None:
     """Everything of the run dies, and what is on disk, `more` too, is of another boot."""
-    cli.kill_supervisor(run)
+    if is_held(run.supervisor_lock):
+        cli.kill_supervisor(run)
     for pid in {*marked_processes(run.id), record(run).get("waiter_pid")} - {None}:
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
@@ -56,6 +59,35 @@ def test_a_run_whose_preset_survives_a_boot_goes_on_from_its_checkpoint(cli: Com
     counted = [line for line in (*before, *after) if line.startswith("count")]
     assert counted == [f"count {n}" for n in range(1, 31)], "no count lost, none repeated"
     assert any("rebooted" in event["text"] for event in events(run, "alert"))
+
+
+# The supervisor, which is killed when its program has begun, and nothing of that is recorded yet.
+KILLED_ONCE_IT_HAS_BEGUN = """
+import os, signal, sys
+from runners.lifecycle.supervisor import attempt_start, supervisor
+sys.argv.pop(1)
+attempt_start.own_scope = lambda run_id: os.kill(os.getpid(), signal.SIGKILL)
+supervisor.main()
+"""
+
+
+def test_one_whose_start_was_not_recorded_any_more_takes_no_other_run_s_checkpoint(
+    cli: CommandLine, run_with: Callable[..., RunDirectory]
+) -> None:
+    another = cli.folder / "c_99.txt"
+    another.write_text("99")
+    os.utime(another, (time.time() - 3600,) * 2)
+    shell = 'echo "${1:-anew}"; until [ -e go ]; do sleep 0.05; done'
+    run = run_with(
+        KILLED_ONCE_IT_HAS_BEGUN, 0, shell, SURVIVES, f"checkpoints={cli.folder}/c_*.txt"
+    )
+    eventually(lambda: not is_held(run.supervisor_lock) and run.output.read_text())
+    reboot(cli, run)
+    (cli.folder / "go").touch()
+    cli.run("service", "boot")
+    ended = cli.ended(run)
+    assert (ended["state"], ended["attempt"]) == ("done", 2), ended
+    assert run.output.read_text() == "anew\n"
 
 
 def test_without_the_word_of_its_preset_it_is_lost(cli: CommandLine) -> None:

@@ -158,7 +158,10 @@ class Supervisor:
             self.end(State.LOST, {**ending, "detail": str(error)})
             return None
         if not waited:
+            # Its checkpoints are those since then, also where that was not recorded any more.
+            began = self.record.get("started") or leader_since(self.directory)
             set_aside(self.directory, number - 1)
+            self.keeper.write({"started": began})
         self.keeper.write({"reason": "", "stop": None, "next_attempt": None, "next_at": None})
         self.starter.take_run_lock()
         return self.starter.wait_and_start(number)
