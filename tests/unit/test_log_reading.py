@@ -3,11 +3,12 @@
 from pathlib import Path
 
 import pytest
+from rich.cells import cell_len
 
 from runners.watch.logs.expressions import BadExpression
 from runners.watch.logs.index import Change
 from tui.panel.widgets.log.document import LogDocument
-from tui.panel.widgets.log.title import describe, describe_filter
+from tui.panel.widgets.log.title import describe, describe_filter, title_of
 from tui.panel.widgets.log.viewport import Viewport
 from tui.panel.widgets.log.window_reader import LogReader, LogSelection
 
@@ -31,6 +32,17 @@ def reader_of(path: Path, height: int = 5) -> LogReader:
     reader.fill(force=True)
     reader.document.index_on()
     return reader
+
+
+def test_a_long_name_does_not_hide_what_a_log_is_filtered_by(log: Path) -> None:
+    document = LogDocument(log)
+    name = "실험-" * 40 + " · output.log"
+    assert title_of(name, document, 76) == name
+    document.set_filter("loss")
+    document.filter_on(near=0)
+    title = title_of(name, document, 76)
+    assert title.endswith(describe_filter(document)) and cell_len(title) <= 76
+    assert title_of("short · output.log", document, 76).startswith("short · output.log · ")
 
 
 # ---- the document
@@ -138,7 +150,7 @@ def test_long_lines_are_shifted_or_wrapped(tmp_path: Path) -> None:
 
 def test_a_reader_follows_until_it_is_moved_up(log: Path) -> None:
     reader = reader_of(log)
-    assert describe(reader) == "following · 100 lines"
+    assert describe(reader, 80) == "following · 100 lines"
     assert not reader.move(1) and reader.following
     assert reader.move(-1) and not reader.following
     with log.open("ab") as out:
@@ -148,7 +160,8 @@ def test_a_reader_follows_until_it_is_moved_up(log: Path) -> None:
     before = texts(reader.view)
     assert reader.news_is_below and not reader.fill(force=False)
     assert texts(reader.view) == before
-    assert describe(reader) == "paused · 3 new lines · G follows · line 95 of 103 lines"
+    assert describe(reader, 80) == "paused · 3 new lines · G follows · line 95 of 103 lines"
+    assert describe(reader, 50) == "paused · 3 new lines · line 95 of 103 lines"
     assert reader.go_end() and reader.fill(force=False)
     assert texts(reader.view)[-1] == "more"
 
@@ -183,7 +196,7 @@ def test_another_file_ends_what_was_chosen(log: Path) -> None:
     reader = reader_of(log)
     reader.toggle_selection()
     assert reader.selection.active and not reader.following
-    assert describe(reader).startswith("1 line selected")
+    assert describe(reader, 80).startswith("1 line selected")
     reader.go_to_found(0)
     assert reader.found_at == 0 and reader.seek_from(backward=True) == 0
     log.write_bytes(b"anew\n")

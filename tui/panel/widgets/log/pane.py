@@ -34,7 +34,7 @@ from tui.panel.widgets.log.messages import (
 from tui.panel.widgets.log.rows import StripCache, StripStyle, explanation_line
 from tui.panel.widgets.log.seeking import LogSeeker, RankSwitch
 from tui.panel.widgets.log.threads import WATCH, LogThreads, Written
-from tui.panel.widgets.log.title import BAR, count_text, describe, describe_filter, place_bar
+from tui.panel.widgets.log.title import BAR, count_text, describe, place_bar, title_of
 from tui.panel.widgets.log.watch import FRAME, FileWatch, frame_of
 from tui.panel.widgets.log.window_reader import LogPlace, LogReader
 from tui.panel.widgets.pane_keys import LOG_KEYS
@@ -42,6 +42,8 @@ from tui.panel.widgets.row_painting import StyleOnce
 
 _WRAPPED = {False: "long lines are cut", True: "long lines are wrapped"}
 _NO_LINE = "there is no line here yet"
+_CORNERS = 4
+"""Cells of a border's line beside its words."""
 _CSS = """
 LogPane {
     border: round $foreground 35%;
@@ -303,8 +305,10 @@ class LogPane(KeptRows, TitledBorder, StyleOnce, ScrollView):
             self.refresh()
 
     def _retitle(self) -> None:
-        title = self._title + describe_filter(self.reader.document)
-        self.retitle(title, self._writing + describe(self.reader))
+        width = self.size.width - _CORNERS
+        title = title_of(self._title, self.reader.document, width)
+        room = width - len(self._writing)
+        self.retitle(title, self._writing + describe(self.reader, room))
 
     def _progressed(self) -> None:
         """A thread got on: show it, and go where the reader waits to go."""

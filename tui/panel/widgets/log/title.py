@@ -6,14 +6,32 @@ from runners.model.units import counted
 from tui.panel.widgets.log.document import LogDocument
 from tui.panel.widgets.log.viewport import Viewport
 from tui.panel.widgets.log.window_reader import LogReader, LogSelection
+from tui.views.format import cells_of, cut
 from tui.views.format import size as bytes_text
 
 BAR = 10_000
 """The scroll bar's length, in no unit: it shows a share of the bytes."""
+_FOLLOWS = "G follows · "
+_LEAST_NAME = 12
+"""Cells that a log's name keeps beside what it is filtered by."""
 
 
-def describe(reader: LogReader) -> str:
-    """Following or paused, and how many lines; or how much is selected."""
+def title_of(name: str, document: LogDocument, width: int) -> str:
+    """A log's name and what is shown of it; a long name is cut, or it would hide that."""
+    chosen = describe_filter(document)
+    return cut(name, max(_LEAST_NAME, width - cells_of(chosen))) + chosen if chosen else name
+
+
+def describe(reader: LogReader, width: int) -> str:
+    """Following or paused, and how many lines; or how much is selected.
+
+    Where `width` has no room for it without a key: what was searched for, and where one is, first.
+    """
+    text = _describe(reader)
+    return text if cells_of(text) <= width else text.replace(_FOLLOWS, "")
+
+
+def _describe(reader: LogReader) -> str:
     document = reader.document
     if reader.selection.active:
         return _describe_selection(document, reader.selection)
@@ -48,7 +66,7 @@ def _describe_place(reader: LogReader) -> str:
         place = f"line {at + 1:,}" if at is not None else "…"
     else:
         place = f"line {at + 1:,} of {lines}" if at is not None else lines
-    return f"paused · {_news(document, reader.paused_at)}G follows · {place}"
+    return f"paused · {_news(document, reader.paused_at)}{_FOLLOWS}{place}"
 
 
 def describe_filter(document: LogDocument) -> str:
