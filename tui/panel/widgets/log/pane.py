@@ -306,9 +306,8 @@ class LogPane(KeptRows, TitledBorder, StyleOnce, ScrollView):
 
     def _retitle(self) -> None:
         width = self.size.width - _CORNERS
-        title = title_of(self._title, self.reader.document, width)
-        room = width - len(self._writing)
-        self.retitle(title, self._writing + describe(self.reader, room))
+        place = self._writing + describe(self.reader, width - len(self._writing))
+        self.retitle(title_of(self._title, self.reader.document, width), place)
 
     def _progressed(self) -> None:
         """A thread got on: show it, and go where the reader waits to go."""
