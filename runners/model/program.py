@@ -1,7 +1,7 @@
 """Parts of a spec that say what is started, with which parameters, and on which GPUs."""
 
 import re
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import msgspec
 from msgspec import Meta
@@ -105,10 +105,10 @@ class GpuRequest(msgspec.Struct, frozen=True, omit_defaults=True):
         return None if self.share is None else self.share.memory
 
     def chosen(self, which: "GpuRequest") -> "GpuRequest":
-        """`which` somebody asks for instead; what that does not say stays as it is here."""
+        """`which` are asked for instead; what that does not say stays as it is here."""
         names = ("memory", "model", "share", "foreign", "last")
-        kept = {name: getattr(self, name) for name in names}
-        return msgspec.structs.replace(which, explicit=True, **kept)
+        kept = {name: getattr(which, name) or getattr(self, name) for name in names}
+        return msgspec.structs.replace(which, **kept)
 
     @property
     def wants_gpus(self) -> bool:
@@ -142,7 +142,18 @@ def chosen_gpus(count: int | str | None, ids: str | None) -> GpuRequest | None:
     return msgspec.structs.replace(parse_gpu_request(count), explicit=True)
 
 
-Gpus = Annotated[GpuRequest, spelled(parse_gpu_request, int, str)]
+def request_in_full(value: int | str | dict[str, Any]) -> dict[str, Any]:
+    """What a preset says of GPUs, as a mapping; one GPU where it gives neither number nor names.
+
+    ValueError for what is no request.
+    """
+    if isinstance(value, dict):
+        return value if value.keys() & {"count", "ids"} else {"count": 1, **value}
+    request = parse_gpu_request(value)
+    return {"ids": list(request.ids)} if request.ids else {"count": request.count}
+
+
+Gpus = Annotated[GpuRequest, spelled(request_in_full, int, str, dict)]
 
 
 class ConfigFile(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -4,21 +4,21 @@ A group launches several presets together, each with GPUs of its own: all of the
 """
 
 import os
-import re
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from runners.model.errors import FresnelError, UnknownPreset, WrongInput
-from runners.model.spec import RunSpec
+from runners.model.spec import GpuRequest, RunSpec
 from runners.model.suggestions import nearest_hint
 from runners.presets.cross_checks import check_gpus
-from runners.presets.load import load_preset, open_preset, spec_of
+from runners.presets.load import CHOICE_OF_GPUS, load_preset, open_preset, spec_of
 from runners.presets.preset_schema import Group, Member
 from runners.presets.reading.diagnostics import Diagnostics
-from runners.presets.reading.typed import decode
+from runners.presets.reading.typed import decode, keys_of
 from runners.state.layout import preset_folders
 
 NOT_PRESETS = frozenset({"prices"})
@@ -51,15 +51,17 @@ def list_presets() -> list[PresetEntry]:
     return [found[name] for name in sorted(found)]
 
 
-def find_preset(name: str) -> Path:
+def find_preset(name: str, beside: Path | None = None) -> Path:
     """The file of the preset `name`, which may also be a path to a YAML file.
 
-    Raises UnknownPreset, which names the nearest.
+    `beside`: the folder of the group that names it. Raises UnknownPreset, which names the nearest.
     """
     direct = Path(name).expanduser()
-    if direct.suffix in (".yaml", ".yml") and os.path.lexists(direct):
-        return direct
-    for folder in preset_folders():
+    if direct.suffix in (".yaml", ".yml"):
+        for path in (direct, *([] if beside is None else [beside / direct])):
+            if os.path.lexists(path):
+                return path
+    for folder in (*preset_folders(), *([] if beside is None else [beside])):
         for suffix in (".yaml", ".yml"):
             path = folder / f"{name}{suffix}"
             if name not in NOT_PRESETS and path.is_file():
@@ -85,7 +87,8 @@ def _specs(
     run_name: str = "",
 ) -> list[RunSpec]:
     if "runs" in values:
-        return load_group(path, values, source, find_preset, overrides, run_name)
+        find = partial(find_preset, beside=path.parent)
+        return load_group(path, values, source, find, overrides, run_name)
     return [spec_of(path, run_name, values, overrides, source)]
 
 
@@ -169,8 +172,13 @@ def _build_member(
     changes += [text.removeprefix(f"{name}.") for text in overrides if text.startswith(f"{name}.")]
     spec = load_preset(find(member.preset), changes, name)
     gpus = spec.gpus
-    if member.gpus is not None and not any(re.match(r"gpus[.=]", text) for text in changes):
+    keys = {text.partition("=")[0].strip() for text in changes}
+    if member.gpus is not None and keys.isdisjoint(CHOICE_OF_GPUS):
         with source.located():
             check_gpus(member.gpus, ("runs", position, "gpus"))
-        gpus = member.gpus
+        # What is set of this member alone comes before what the group says of it.
+        fields = keys_of(GpuRequest)
+        named = [fields[key.split(".")[1]].name for key in keys if key.startswith("gpus.")]
+        own = {name: getattr(spec.gpus, name) for name in named}
+        gpus = msgspec.structs.replace(spec.gpus.chosen(member.gpus), **own)
     return msgspec.structs.replace(spec, group=group, gpus=gpus)

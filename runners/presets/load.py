@@ -5,6 +5,7 @@ against each other → RunSpec. One clear error for each mistake.
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import msgspec
 from runners.model.errors import WrongInput
 from runners.model.parameters import with_value
 from runners.model.placeholders import check_placeholders
+from runners.model.program import request_in_full
 from runners.model.python_command import processes_for
 from runners.model.spec import GpuRequest, Parameter, ParameterValue, RunSpec
 from runners.model.suggestions import nearest_hint
@@ -21,7 +23,17 @@ from runners.presets.config_file import config_parameters, stand_ins
 from runners.presets.cross_checks import check_across
 from runners.presets.parameter_input import build_parameter, parse_scalar, parse_value
 from runners.presets.reading.diagnostics import Diagnostics
-from runners.presets.reading.typed import KeyMistake, KeyPath, at_key, decode, decode_keys, keys_of
+from runners.presets.reading.typed import (
+    KeyMistake,
+    KeyPath,
+    at_key,
+    decode,
+    decode_keys,
+    is_struct,
+    key_type,
+    keys_of,
+    short_key,
+)
 
 
 def load_preset(path: Path, overrides: Sequence[str] = (), name: str = "") -> RunSpec:
@@ -79,9 +91,13 @@ def spec_of(
         in_file = config_parameters(values, path, asked)
         defaults = _apply_overrides(values, overrides, source)
         spec = _spec_of(path, name, values, defaults, in_file)
-        return msgspec.structs.replace(spec, usual_devices=devices)
+        is_explicit = not CHOICE_OF_GPUS.isdisjoint(asked)
+        gpus = msgspec.structs.replace(spec.gpus, explicit=True) if is_explicit else spec.gpus
+        return msgspec.structs.replace(spec, usual_devices=devices, gpus=gpus)
 
 
+CHOICE_OF_GPUS = frozenset({"gpus", "gpus.count", "gpus.ids"})
+"""The keys of an override that says how many GPUs, or which."""
 _OF_DEVICES = ("gpus", "processes", "launcher", "script", "command")
 
 
@@ -198,12 +214,40 @@ def _apply_override(
             f"its parameters: {', '.join(parameters) or 'none'}",
         )
     source.flags[path] = flag
+    value = parse_scalar(text)
+    if path[0] == "gpus":
+        path, value = _other_gpus(values, path, value)
+    elif len(path) > 1:
+        values[path[0]] = _in_full(values.get(path[0]), keys[path[0]].type)
     target = values
     for part in path[:-1]:
         if not isinstance(target.get(part), dict):
             target[part] = {}
         target = target[part]
-    target[path[-1]] = parse_scalar(text)
+    target[path[-1]] = value
+
+
+def _in_full(value: Any, kind: Any) -> Any:
+    """The mapping that a short form stands for, so that another key of it can be set besides."""
+    structs = [member for member in key_type(kind).members if is_struct(member)]
+    short = short_key(structs[0]) if structs else None
+    is_short = short is not None and value is not None and not isinstance(value, dict)
+    return {short.name: value} if short is not None and is_short else value
+
+
+def _other_gpus(
+    values: dict[str, Any], path: tuple[str, ...], value: Any
+) -> tuple[tuple[str, ...], Any]:
+    """Where to set what, so that another number or choice of GPUs leaves what else is said."""
+    with suppress(ValueError, TypeError):  # said where it is decoded
+        present = request_in_full(values.get("gpus", 1))
+        given = request_in_full(value) if path == ("gpus",) else {path[1]: value}
+        if given.keys() & {"count", "ids"}:
+            present = {name: present[name] for name in present.keys() - {"count", "ids"}}
+        if len(path) < 3:
+            return ("gpus",), {**present, **given}
+        values["gpus"] = present
+    return path, value
 
 
 def _build_parameters(

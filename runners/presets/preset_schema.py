@@ -16,7 +16,7 @@ _JSON_NAMES = {str: "string", int: "integer", float: "number", bool: "boolean", 
 class Member(msgspec.Struct, frozen=True):
     """One run of a group."""
 
-    preset: Annotated[str, key("The preset it runs.")]
+    preset: Annotated[str, key("The preset it runs, by name or path, or beside this file.")]
     name: Annotated[str, key("What to call it; the preset's name when not given.")] = ""
     gpus: Annotated[Gpus | None, key("Its GPUs instead of the preset's.")] = None
     set: Annotated[dict[str, Scalar], key("Parameters and keys it changes.")] = {}
@@ -59,7 +59,7 @@ def _spelled_forms(declared: KeyType) -> list[dict[str, Any]]:
         item = get_args(declared.type)[0]
         if get_origin(item) is Literal:
             return _member_forms(item, declared, {})
-    return [{"type": _JSON_NAMES[taken]} for taken in takes if taken is not list]
+    return [{"type": _JSON_NAMES[taken]} for taken in takes if taken not in (list, dict)]
 
 
 def _member_forms(

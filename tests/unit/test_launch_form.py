@@ -123,16 +123,19 @@ def test_every_wrong_field_is_named_at_once(tmp_path: Path) -> None:
         draft.spec()
 
 
-@pytest.mark.parametrize(("field", "flag"), [("1", "--gpus"), ("4-5", "--gpu-ids")])
+@pytest.mark.parametrize("preset", ["one.yaml", "both.yaml"])
+@pytest.mark.parametrize("field", ["1", "4-5", "all", "0"])
 def test_what_else_a_preset_says_of_its_gpus_holds_for_other_numbers_of_them(
-    tmp_path: Path, field: str, flag: str
+    tmp_path: Path, preset: str, field: str
 ) -> None:
+    """The form, and the command that it says does the same."""
     wishes = "{count: 2, memory: 40G, model: H100, last: true, allow_foreign: true}"
-    (tmp_path / "p.yaml").write_text(PRESET.replace("gpus: 2", f"gpus: {wishes}"))
-    spec = load_preset(tmp_path / "p.yaml")
+    (tmp_path / "one.yaml").write_text(PRESET.replace("gpus: 2", f"gpus: {wishes}"))
+    (tmp_path / "both.yaml").write_text("runs:\n  - preset: one\n  - {preset: one, name: two}\n")
+    spec = resolve_runs(str(tmp_path / preset))[0]
     draft = RunDraft.of(spec)
     draft.gpus = field
-    (launched,) = specs_from(parse(["launch", str(tmp_path / "p.yaml"), flag, field]))
+    launched = specs_from(parse(["launch", str(tmp_path / preset), *draft.arguments()]))[0]
     assert launched.gpus == draft.request() and launched.gpus != spec.gpus
     assert launched.gpus.memory == 40 << 30 and launched.gpus.foreign and launched.gpus.last
 

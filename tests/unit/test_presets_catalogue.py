@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from runners.model.errors import NotFound, WrongInput
-from runners.presets.catalogue import find_preset, list_presets, resolve_preset
+from runners.model.spec import GpuRequest
+from runners.presets.catalogue import find_preset, list_presets, resolve_preset, resolve_runs
 
 TEXT = "launcher: command\ncommand: 'true'\ndescription: {}\n"
 
@@ -67,3 +68,28 @@ def test_a_wrong_preset_nearby_is_said_and_not_passed_over(folders: dict[str, Pa
     (folders["here"] / "gaussian-validate.yaml").write_text("launcher: pyton\n")
     with pytest.raises(WrongInput, match="did you mean `python`"):
         resolve_preset("gaussian-validate")
+
+
+@pytest.mark.parametrize(
+    ("overrides", "wanted"),
+    [
+        ([], GpuRequest(1, memory=40 << 30, last=True)),
+        (["two.gpus=3"], GpuRequest(3, memory=40 << 30, last=True, explicit=True)),
+        (["two.gpus.memory=1G"], GpuRequest(1, memory=1 << 30, last=True)),
+        (["two.gpus.ids=0"], GpuRequest(ids=("0",), memory=40 << 30, last=True, explicit=True)),
+    ],
+)
+def test_a_group_s_gpus_and_an_override_leave_what_else_the_preset_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, overrides: list[str], wanted: GpuRequest
+) -> None:
+    monkeypatch.chdir("/")
+    (tmp_path / "presets").mkdir()
+    wishes = "{count: 2, memory: 40G, last: true}"
+    (tmp_path / "presets/one.yaml").write_text(
+        f"launcher: command\ncommand: echo\ngpus: {wishes}\n"
+    )
+    # Found beside the group, by name and by path.
+    runs = "runs:\n  - preset: one\n  - {preset: ./one.yaml, name: two, gpus: 1}\n"
+    (tmp_path / "presets/both.yaml").write_text(runs)
+    alone, member = resolve_runs(str(tmp_path / "presets/both.yaml"), overrides)
+    assert (alone.gpus.count, member.gpus) == (2, wanted)

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from runners.model.errors import WrongInput
-from runners.model.spec import Rung, RunSpec
+from runners.model.program import GpuShare
+from runners.model.spec import After, GpuRequest, Rung, RunSpec
 from runners.presets.load import command_spec, load_preset
 from tui.views.panel_options import spread_overrides
 
@@ -131,9 +132,46 @@ def test_the_last_of_two_overrides_wins_and_the_default_stays_the_file_s(preset:
     assert (epochs.value, epochs.default) == (9, 5)
 
 
-def test_gpus_in_the_short_form_give_way_to_one_key_of_the_long_form(preset: Path) -> None:
-    spec = load_preset(preset, ["gpus.count=3", "gpus.required=true"])
-    assert (spec.gpus.count, spec.gpus.required) == (3, True)
+WISHES = "{count: 2, memory: 40G, last: true}"
+
+
+@pytest.mark.parametrize(
+    ("said", "overrides", "request_"),
+    [
+        ("3", ["gpus.required=true"], GpuRequest(3, required=True)),
+        ("2", ["gpus.memory=1G"], GpuRequest(2, memory=1 << 30)),
+        ("0-1", ["gpus.last=true"], GpuRequest(ids=("0", "1"), last=True)),
+        ("all", ["gpus.share.memory=1G"], GpuRequest("all", share=GpuShare(1 << 30))),
+        (None, ["gpus.memory=1G"], GpuRequest(1, memory=1 << 30)),
+        ("{memory: 1G}", [], GpuRequest(1, memory=1 << 30)),
+        (WISHES, ["gpus=5"], GpuRequest(5, memory=40 << 30, last=True, explicit=True)),
+        (
+            WISHES,
+            ["gpus=0-1"],
+            GpuRequest(ids=("0", "1"), memory=40 << 30, last=True, explicit=True),
+        ),
+        (WISHES, ["gpus.ids=3"], GpuRequest(ids=("3",), memory=40 << 30, last=True, explicit=True)),
+        (
+            WISHES,
+            ["gpus=all", "gpus.last=false"],
+            GpuRequest("all", memory=40 << 30, explicit=True),
+        ),
+        ("{ids: 0-1, last: true}", ["gpus.count=1"], GpuRequest(1, last=True, explicit=True)),
+        (WISHES, ["gpus={count: 1, last: false}"], GpuRequest(1, memory=40 << 30, explicit=True)),
+    ],
+)
+def test_an_override_of_gpus_leaves_what_else_is_said_of_them(
+    preset: Path, said: str | None, overrides: list[str], request_: GpuRequest
+) -> None:
+    preset.write_text(PRESET + (f"gpus: {said}\n" if said else ""))
+    assert load_preset(preset, overrides).gpus == request_
+
+
+def test_a_key_of_the_long_form_leaves_what_the_short_form_said(preset: Path) -> None:
+    preset.write_text(PRESET + "restart: 3\nafter: other\n")
+    spec = load_preset(preset, ["restart.backoff=7s", "after.on=any"])
+    assert (spec.restart.times, spec.restart.backoff_s) == (3, 7.0)
+    assert spec.after == After("other", "any")
 
 
 def test_a_command_takes_overrides_and_keeps_its_words(tmp_path: Path) -> None:

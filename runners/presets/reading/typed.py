@@ -213,7 +213,7 @@ def _forms(kind: Any) -> Iterator[str]:
     elif get_origin(plain) is not Literal:
         yield _NAMES.get(get_origin(plain) or plain, "a value")
     if spelling is not None:
-        yield from (_NAMES[kind] for kind in spelling.takes)
+        yield from (_NAMES[kind] for kind in spelling.takes if kind is not dict)
 
 
 def _check_bounds(value: Any, declared: KeyType, key: KeyPath) -> None:
