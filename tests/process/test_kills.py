@@ -151,6 +151,42 @@ supervisor.main()
 """
 
 
+# The supervisor, which is killed when its program has begun, and nothing of that is recorded yet.
+KILLED_ONCE_IT_HAS_BEGUN = """
+import os, signal, sys
+from runners.lifecycle.supervisor import attempt_start, supervisor
+sys.argv.pop(1)
+attempt_start.own_scope = lambda run_id: os.kill(os.getpid(), signal.SIGKILL)
+supervisor.main()
+"""
+
+# What a Slurm job that is begun anew does with its run: the attempt that it would start.
+BEGUN_ANEW = """
+import sys
+from runners.host.files import read_json
+from runners.lifecycle.supervisor.attempt_start import AttemptStarter
+from runners.lifecycle.supervisor.record_keeper import RecordKeeper
+from runners.state.layout import RunDirectory
+from runners.state.records import record_fields
+def told(self, number):
+    print(number, self.directory.leader.exists(), bool(self.keeper.record.get("started")))
+AttemptStarter.wait_and_start = told
+run = RunDirectory.at(sys.argv[1])
+AttemptStarter(run, RecordKeeper(run, record_fields(read_json(run.state))), []).begin()
+"""
+
+
+def test_a_job_killed_before_it_recorded_that_its_program_had_begun_starts_another_attempt(
+    cli: CommandLine, run_with: Callable[..., RunDirectory]
+) -> None:
+    run = run_with(KILLED_ONCE_IT_HAS_BEGUN, 0, "echo hi")
+    eventually(lambda: not is_held(run.supervisor_lock) and run.exit.exists())
+    words = [sys.executable, "-c", BEGUN_ANEW, str(run.path)]
+    done = subprocess.run(words, cwd=REPOSITORY, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["2", "False", "True"]
+    assert not run.exit.exists() and (run.path / "output.1.log").read_text() == "hi\n"
+
+
 @pytest.mark.parametrize(("kills", "state"), [(2, "done"), (9, "lost")])
 def test_a_program_whose_waiter_is_killed_before_it_begins_is_started_again(
     cli: CommandLine,

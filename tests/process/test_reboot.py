@@ -13,6 +13,7 @@ from runners.host.procfs import marked_processes
 from runners.state.layout import RunDirectory
 from tests.command_text import QUEUED_AGAIN
 from tests.process.conftest import CommandLine, events, record
+from tests.process.test_kills import KILLED_ONCE_IT_HAS_BEGUN
 from tests.support import eventually
 
 # Counts from its newest checkpoint, a file a count, until there are thirty.
@@ -59,16 +60,6 @@ def test_a_run_whose_preset_survives_a_boot_goes_on_from_its_checkpoint(cli: Com
     counted = [line for line in (*before, *after) if line.startswith("count")]
     assert counted == [f"count {n}" for n in range(1, 31)], "no count lost, none repeated"
     assert any("rebooted" in event["text"] for event in events(run, "alert"))
-
-
-# The supervisor, which is killed when its program has begun, and nothing of that is recorded yet.
-KILLED_ONCE_IT_HAS_BEGUN = """
-import os, signal, sys
-from runners.lifecycle.supervisor import attempt_start, supervisor
-sys.argv.pop(1)
-attempt_start.own_scope = lambda run_id: os.kill(os.getpid(), signal.SIGKILL)
-supervisor.main()
-"""
 
 
 def test_one_whose_start_was_not_recorded_any_more_takes_no_other_run_s_checkpoint(

@@ -29,6 +29,8 @@ def _begun(cluster: Cluster, *options: str, program: tuple[str, ...] = ()) -> Ru
     words = program or ("sh", "-c", _LOOP)
     run = cluster.line.launch("--slurm", "--gpus", "1", *options, "--", *words)
     eventually(lambda: run.output.exists() and "ready" in run.output.read_text(), what="ready")
+    # A program may have said something before it is recorded that it runs.
+    eventually(lambda: record(run).get("state") == "running", what="a run that is recorded")
     return run
 
 

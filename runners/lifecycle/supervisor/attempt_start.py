@@ -14,7 +14,7 @@ from runners.host.gpu_claims import GpuClaims, claimed
 from runners.host.locks import acquire
 from runners.host.procfs import HELPER_MARK, start_ticks
 from runners.host.slurm_job import slurm_job
-from runners.lifecycle.supervisor.attempt import Attempt, set_aside
+from runners.lifecycle.supervisor.attempt import Attempt, leader_since, set_aside
 from runners.lifecycle.supervisor.exit_report import judge_unstarted
 from runners.lifecycle.supervisor.kept_environment import forget_environment, keep_environment
 from runners.lifecycle.supervisor.processes import own_scope
@@ -69,9 +69,12 @@ class AttemptStarter:
         """Start the first attempt, or the next one where Slurm starts the run's job anew."""
         record = self.keeper.record
         number = record.get("attempt", 1)
-        if record.get("started"):
+        # Its body may have been killed before it could record that the program had begun.
+        if record.get("started") or self.directory.leader.exists():
             self.checkpoints.judge_attempt()
+            began = record.get("started") or leader_since(self.directory)
             set_aside(self.directory, number)
+            self.keeper.write({"started": began})
             number += 1
         return self.wait_and_start(number)
 
