@@ -135,6 +135,20 @@ def test_a_numbered_checkpoint_knows_the_best_that_was_found_before_it(
     assert newest["best"] == best["best"] == newest["last_loss"]
 
 
+def test_a_list_that_was_cut_since_ends_the_epoch_that_had_used_more_of_it(
+    listed: Path, tmp_path: Path
+) -> None:
+    words = ("--path", str(listed), "--bs", "10", *world.RARE, "--output_dir", str(tmp_path))
+    assert world.train_here(*words, "--niter", "1") == 0
+    newest = tmp_path / "checkpoints" / "last.pt"
+    content = load(newest)
+    content["position"] |= {"epoch": 0, "used": 40}
+    earlier = tmp_path / "earlier.pt"
+    torch.save(content, earlier)
+    assert world.train_here(*words, "--niter", "1", "--resume", str(earlier)) == 0
+    assert load(newest)["position"]["epoch"] == 1
+
+
 def test_an_epoch_without_a_step_has_no_loss_that_could_be_the_best(
     listed: Path, tmp_path: Path, first_gradient_spoiled: None
 ) -> None:

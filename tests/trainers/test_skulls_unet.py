@@ -105,6 +105,9 @@ def test_it_resumes_to_the_bit_and_exports_what_it_judged(
     assert len(processes_begun) == 1
     for name in ("last.pt", "best.pt"):
         assert differing_files(*(run / "checkpoints" / name for run in (whole, parts))) == []
+    capsys.readouterr()
+    assert train(*words, "--output_dir", parts, *more, "--channels", 8) == 2
+    assert "is of another network: channels is 4 there and 8 here" in capsys.readouterr().err
     card = (whole / "checkpoints" / "unet.md").read_text()
     assert "val/dice_mirror" in card and "10 samples of 2 skulls" in card
     assert str(tmp_path) not in card, "a card names no path of this machine"

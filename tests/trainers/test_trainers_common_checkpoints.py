@@ -153,9 +153,23 @@ def test_auto_passes_over_a_newest_file_that_is_broken_and_says_so(tmp_path: Pat
     broken.write_bytes(broken.read_bytes()[:-200])
     found = find_checkpoint("auto", folder, ALONE, ())
     assert found is not None and found[1] == whole
-    assert "epoch_0002.pt cannot be read" in found[2][0]
+    assert "epoch_0002.pt cannot be read as a checkpoint (it is damaged or cut" in found[2][0]
     with pytest.raises(SettingsError, match=r"epoch_0002\.pt cannot be read"):
         find_checkpoint(str(broken), folder, ALONE, ())
+
+
+def test_a_file_that_is_damaged_inside_is_passed_over_too(tmp_path: Path) -> None:
+    """As a disk or a copy that was broken off leaves it: PyTorch looks at no checksum."""
+    folder = make_folder(tmp_path)
+    whole, broken = save(folder, 1), save(folder, 2)
+    written = torch.full((2,), 2.0).numpy().tobytes()
+    content = broken.read_bytes()
+    assert content.count(written) == 1
+    broken.write_bytes(content.replace(written, bytes(len(written))))
+    assert torch.load(broken, weights_only=True)["value"].tolist() == [0, 0]
+    found = find_checkpoint("auto", folder, ALONE, ())
+    assert found is not None and found[1] == whole
+    assert "epoch_0002.pt cannot be read as a checkpoint (it is damaged: " in found[2][0]
 
 
 def test_auto_finds_the_one_written_last_in_a_folder_that_was_copied_without_times(

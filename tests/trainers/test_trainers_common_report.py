@@ -80,7 +80,7 @@ def test_a_run_is_told_to_the_panel_and_the_user(run: Path, read_events, capsys)
     assert "warning: batch_size was 4 and is 2" in told.err
 
 
-def test_history_and_curves_go_on_after_a_resume(run: Path) -> None:
+def test_history_and_curves_go_on_after_a_resume(run: Path, read_events) -> None:
     first = make_reporter(run / "first")
     first.start(**FIRST)
     train(first, range(1, 6))
@@ -91,6 +91,10 @@ def test_history_and_curves_go_on_after_a_resume(run: Path) -> None:
     second.start(**FIRST, step=4, resumed_from=resumed)
     train(second, range(5, 7))
     second.finish()
+    # A third that begins anew in the first's folder says whose files it replaces.
+    assert read_events(run, "alert") == []
+    make_reporter(run / "first").start(**FIRST)
+    assert "first holds an earlier run" in read_events(run, "alert")[0]["text"]
     told = json.loads((run / "second" / "history.json").read_text())
     assert [one["step"] for one in told["steps"]] == [1, 2, 3, 4, 5, 6]
     assert [one["epoch"] for one in told["epochs"]] == [1, 2, 3]

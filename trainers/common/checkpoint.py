@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import pickle
 import platform
 import re
 import shutil
 import time
+import zipfile
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -69,7 +71,20 @@ def load_checkpoint(path: Path, allowed: Sequence[Any] = ()) -> dict[str, Any]:
         raise SettingsError(f"{path} cannot be read as a checkpoint ({why(problem)})") from problem
     if not isinstance(content, dict):
         raise SettingsError(f"{path} is not a checkpoint of this trainer")
+    if "written_by" in content:
+        _check_sums(path)
     return content
+
+
+def _check_sums(path: Path) -> None:
+    """Raise SettingsError where a file is damaged inside, at which PyTorch does not look."""
+    if zipfile.is_zipfile(path):
+        with zipfile.ZipFile(path) as archive:
+            if damaged := archive.testzip():
+                raise SettingsError(
+                    f"{path} cannot be read as a checkpoint (it is damaged: {damaged} in it does"
+                    " not fit its checksum)"
+                )
 
 
 def why(problem: Exception) -> str:
@@ -77,6 +92,9 @@ def why(problem: Exception) -> str:
     text = str(problem).strip()
     if found := re.search(r"Unsupported global: GLOBAL (\S+)", text):
         return f"it holds {found[1]}, and code in a file is not run: only tensors and plain types"
+    seek_failed = isinstance(problem, OSError) and problem.errno == errno.EINVAL
+    if "PytorchStreamReader" in text or isinstance(problem, EOFError) or seek_failed:
+        return "it is damaged or cut short"
     if "weights_only" in text:
         return "PyTorch's torch.save did not write it"
     return (text.splitlines() or [type(problem).__name__])[0]

@@ -11,6 +11,7 @@ from typing import IO, Any
 from trainers.common.files import write_if_room
 from trainers.common.report import finite
 
+HISTORY_NAME = "history.json"
 MOST_STEPS = 4000
 """Points of the steps' series that are kept; beyond, every second one goes."""
 
@@ -30,7 +31,7 @@ class RunHistory:
         """
         theirs, ours = recounted if all(recounted) else (step, step)
         try:
-            before = json.loads((folder / "history.json").read_text(encoding="utf-8"))
+            before = json.loads((folder / HISTORY_NAME).read_text(encoding="utf-8"))
             self.steps, self.epochs = (
                 [
                     {**entry, "step": round(entry["step"] * ours / max(theirs, 1))}
@@ -57,7 +58,7 @@ class RunHistory:
 
     def write(self) -> Path:
         """Write history.json and return its path."""
-        path = self.folder / "history.json"
+        path = self.folder / HISTORY_NAME
         history = {"trainer": self.trainer, "epochs": self.epochs, "steps": self.steps}
         text = json.dumps(history, allow_nan=False) + "\n"
         write_if_room(path, lambda file: file.write(text.encode("utf-8")))

@@ -11,7 +11,7 @@ from typing import Any
 from trainers.common.arithmetic import describe_arithmetic
 from trainers.common.boards import TensorBoardFiles, WandbRun, require_wandb
 from trainers.common.devices import describe_device
-from trainers.common.history import RunHistory
+from trainers.common.history import HISTORY_NAME, RunHistory
 from trainers.common.meters import GAUGES
 from trainers.common.ranks import Ranks
 from trainers.common.report import EventLog, Throttle, run_directory
@@ -123,6 +123,11 @@ class Reporter:
             for folder in (self.folder, resumed_from.parent, resumed_from.parent.parent):
                 if not self.history.epochs and not self.history.steps:
                     self.history.go_on(folder, step, self._recounted)
+        elif (self.folder / HISTORY_NAME).is_file():
+            self.warn(
+                f"{self.folder} holds an earlier run, whose files this one replaces as it goes;"
+                " --resume auto goes on from it"
+            )
         described = {
             **self.settings,
             "device_name": device,

@@ -39,6 +39,7 @@ from torch import nn
 from trainers.common.checkpoint import CheckpointFolder
 from trainers.common.counted_run import CountedRun
 from trainers.common.ema import Ema
+from trainers.common.errors import SettingsError
 from trainers.common.kept_items import size_of
 from trainers.common.loading import EpochLoader, check_shared_memory, to_device
 from trainers.common.main_program import run_main
@@ -56,7 +57,7 @@ from trainers.common.ranks import (
     wrap_model,
 )
 from trainers.common.reporter import Reporter
-from trainers.common.resuming import changes_on_resume, find_checkpoint
+from trainers.common.resuming import changes_on_resume, differences, find_checkpoint
 from trainers.common.schedules import batch_sentence, rate_at, scaled_rate, set_rate
 from trainers.common.stopping import LEFT, StoppedError, StopRequest, judged_or_left
 from trainers.implants.unet import (
@@ -163,6 +164,9 @@ def resume(run: UNetRun) -> Path | None:
     if found is None:
         return None
     content, path, warnings = found
+    others = differences(content["settings"], vars(run.settings), ("channels", "levels", "units"))
+    if others:
+        raise SettingsError(f"--resume: {path} is of another network: {'; '.join(others)}")
     run.network.load_state_dict(content["model"])
     run.optimiser.load_state_dict(content["optimiser"])
     run.precision.load_state_dict(content["precision"])

@@ -175,7 +175,8 @@ def train_epoch(run: PcdiffRun, batches: Iterator[dict[str, Any]]) -> bool:
         run.position,
         ThroughputMeter(run.ranks.device, run.ranks.world),
     )
-    left = (len(run.data) - position.used) // settings.bs
+    # None where a list that was cut since has fewer samples than this epoch had used.
+    left = max(0, (len(run.data) - position.used) // settings.bs)
     begun = run.steps_per_epoch - left
     rate = rate_of_epoch(position.epoch, run.rate, settings)
     run.log.phase("training")
