@@ -6,7 +6,6 @@ all users share, and locked while its supervisor lives. Standard library only: t
 imports it.
 """
 
-import fcntl
 import os
 import pwd
 import stat
@@ -16,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from runners.host.files import modified_at, names_in
-from runners.host.locks import is_held
+from runners.host.locks import acquire, is_held
 
 VARIABLE = "FRESNEL_CLAIMS_DIR"
 _FOLDER = "/dev/shm/fresnel-tui-gpus"
@@ -38,9 +37,14 @@ class GpuClaims:
         with suppress(OSError):
             _make(folder)
             for uuid in uuids:
-                path = folder / f"{uuid.replace('/', '_')}{_BETWEEN}{self._run}"
-                if path not in self._held:
-                    self._held[path] = _lock(path)
+                path = folder / f"{uuid}{_BETWEEN}{self._run}"
+                if path in self._held:
+                    continue
+                # Who looks whether it is locked keeps it for microseconds.
+                descriptor = acquire(path, mode=0o644)
+                if descriptor is not None:
+                    self._held[path] = descriptor
+                    os.fchmod(descriptor, 0o644)  # whatever the umask
             _remove_old(folder)
 
     def release(self) -> None:
@@ -75,15 +79,6 @@ def _make(folder: Path) -> None:
         folder.chmod(0o1777)
     if not stat.S_ISDIR(os.lstat(folder).st_mode):
         raise NotADirectoryError(folder)  # somebody's link would have us write elsewhere
-
-
-def _lock(path: Path) -> int:
-    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
-    descriptor = os.open(path, flags, 0o644)
-    with suppress(OSError):
-        os.fchmod(descriptor, 0o644)  # whatever the umask: others look whether it is locked
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    return descriptor
 
 
 def _user_of(path: Path) -> str | None:

@@ -37,10 +37,13 @@ def await_release(path: Path) -> None:
         os.close(descriptor)
 
 
-def acquire(path: Path, patience_s: float = 0.5) -> int | None:
-    """Take the lock on `path`, within `patience_s`: its descriptor, or None. Raises OSError."""
+def acquire(path: Path, patience_s: float = 0.5, mode: int = 0o600) -> int | None:
+    """Take the lock on `path`, within `patience_s`: its descriptor, or None. Raises OSError.
+
+    `mode` is that of a file which is not there yet.
+    """
     # The descriptor stays open: a lock belongs to it, and ends with its last copy in any process.
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, mode)
     deadline = time.monotonic() + patience_s
     while True:
         try:
