@@ -109,8 +109,9 @@ def test_scancel_of_a_submitted_run(cluster: Cluster) -> None:
     file.write_text(
         "import signal, sys, time\n"
         "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
-        "print('ready', flush=True)\n"
-        "try: time.sleep(600)\n"
+        "try:\n"
+        "    print('ready', flush=True)\n"
+        "    time.sleep(600)\n"
         "except KeyboardInterrupt: print('saved', flush=True)\n"
     )
     run = cluster.line.launch("--slurm", "--gpus", "1", "--", sys.executable, str(file))
