@@ -237,6 +237,10 @@ def kill_at_random(folder: Path, kills: int, seed: int, every_s: float) -> Repor
             time.sleep(killer.chance.expovariate(1 / every_s))
             if killer.kill():
                 problems.update(check_now(state))
+        # On a busy machine few launches come to their end between kills: some are to.
+        until = time.monotonic() + _SETTLED_WITHIN_S
+        while _done(state) < 2 and time.monotonic() < until:
+            time.sleep(0.1)
     finally:
         work.over.set()
         for thread in threads:
@@ -246,6 +250,14 @@ def kill_at_random(folder: Path, kills: int, seed: int, every_s: float) -> Repor
     wrong = [*report.wrong, *(f"{text} (seen {n} times)" for text, n in problems.items())]
     end_helpers(killer)
     return report._replace(wrong=wrong, seconds=time.monotonic() - began)
+
+
+def _done(state: StateDirectory) -> int:
+    found = 0
+    for run_id in list_run_ids(state):
+        with suppress(FresnelError, OSError):  # it is being deleted
+            found += read_run(state, run_id).state is State.DONE
+    return found
 
 
 def end_helpers(killer: Killer) -> None:
