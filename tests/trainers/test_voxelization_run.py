@@ -332,7 +332,13 @@ def test_a_gpu_that_is_named_is_the_only_one_touched(monkeypatch) -> None:
         join_on_gpu("auto", 2)
     assert len(touched) == 1
     monkeypatch.delenv("WORLD_SIZE")
-    assert join_on_gpu("cpu", 0).device.type == "cpu"
+    assert join_on_gpu("cpu", 2).device.type == "cpu"
+    # Where there is none, a GPU that was named is not the CPU without a word.
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
+    assert join_on_gpu("auto", 0).device.type == "cpu"
+    with pytest.raises(SettingsError, match="sees 0 GPU"):
+        join_on_gpu("auto", 2)
 
 
 def test_a_compiled_network_takes_the_same_steps(config, tmp_path, monkeypatch) -> None:

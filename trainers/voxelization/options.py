@@ -140,12 +140,12 @@ def join_on_gpu(device: str, gpu: int) -> Ranks:
     Asking one for its name or setting it makes a context on it: half a gigabyte on somebody's GPU.
     """
     seen = torch.cuda.device_count() if device != "cpu" else 0
-    if gpu == 0 or seen == 0:
+    if gpu == 0 or device == "cpu":
         return join_ranks(device)
     if int(os.environ.get("WORLD_SIZE", "1")) > 1 or gpu >= seen:
         raise SettingsError(
             f"train.gpu {gpu}: this program sees {seen} GPU(s), numbered from 0; with"
-            f" CUDA_VISIBLE_DEVICES={gpu} the GPU you mean is 0 here"
+            f" CUDA_VISIBLE_DEVICES={gpu} the GPU you mean is 0 here; --device cpu takes none"
         )
     chosen, _ = choose_device(device, gpu)
     reason = f"train.gpu {gpu} of {seen}" if chosen.type == "cuda" else ""
