@@ -214,11 +214,19 @@ def _apply_override(
             f"its parameters: {', '.join(parameters) or 'none'}",
         )
     source.flags[path] = flag
-    value = parse_scalar(text)
-    if path[0] == "gpus":
+    _set_key(values, path, keys[path[0]].type, parse_scalar(text))
+
+
+def _set_key(values: dict[str, Any], path: tuple[str, ...], kind: Any, value: Any) -> None:
+    """Set a key, or one within it; a short form there, or in its place, leaves the others."""
+    present = values.get(path[0])
+    if path[0] == "gpus" and not isinstance(value, dict):
         path, value = _other_gpus(values, path, value)
     elif len(path) > 1:
-        values[path[0]] = _in_full(values.get(path[0]), keys[path[0]].type)
+        values[path[0]] = _in_full(present, kind)
+    elif isinstance(present, dict) and not isinstance(value, dict):
+        full = _in_full(value, kind)
+        value = {**present, **full} if isinstance(full, dict) else value
     target = values
     for part in path[:-1]:
         if not isinstance(target.get(part), dict):

@@ -157,7 +157,7 @@ WISHES = "{count: 2, memory: 40G, last: true}"
             GpuRequest("all", memory=40 << 30, explicit=True),
         ),
         ("{ids: 0-1, last: true}", ["gpus.count=1"], GpuRequest(1, last=True, explicit=True)),
-        (WISHES, ["gpus={count: 1, last: false}"], GpuRequest(1, memory=40 << 30, explicit=True)),
+        (WISHES, ["gpus={count: 1}"], GpuRequest(1, explicit=True)),
     ],
 )
 def test_an_override_of_gpus_leaves_what_else_is_said_of_them(
@@ -172,6 +172,9 @@ def test_a_key_of_the_long_form_leaves_what_the_short_form_said(preset: Path) ->
     spec = load_preset(preset, ["restart.backoff=7s", "after.on=any"])
     assert (spec.restart.times, spec.restart.backoff_s) == (3, 7.0)
     assert spec.after == After("other", "any")
+    preset.write_text(PRESET + "restart: {times: 3, backoff: 60s}\n")
+    again = load_preset(preset, ["restart=5"]).restart
+    assert (again.times, again.backoff_s) == (5, 60.0)
 
 
 def test_a_command_takes_overrides_and_keeps_its_words(tmp_path: Path) -> None:
