@@ -140,8 +140,11 @@ class Panel:
             "FRESNEL_STATE_DIR": str(folder / "state"),
             "FRESNEL_GPUS": "nvml",
         }
+        # Where GPUs are claimed is the machine's: a test with GPUs of its own has a place of its own.
         self.env = {
-            name: value for name, value in os.environ.items() if not name.startswith("FRESNEL_")
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith("FRESNEL_") or name == "FRESNEL_CLAIMS_DIR"
         } | ours
 
     def run(self, *words: str, check: bool = True) -> str:
