@@ -12,6 +12,10 @@ from runners.state.layout import StateDirectory
 from runners.state.runs import read_run
 
 
+_LONGEST_CHAIN = 100
+"""A plan that was edited by hand may wait for itself."""
+
+
 class Awaited(msgspec.Struct, frozen=True):
     """How the run ended that was waited for, and what to do."""
 
@@ -33,7 +37,10 @@ def find_awaited(run: Run) -> Awaited | None:
     if not state.run(after.run).path.is_dir():
         return Awaited("the run it waited for is gone", alone)
     direct = first = read_run(state, after.run)
-    while (before := _in_vain(state, first)) and state.run(before.run).path.is_dir():
+    for _ in range(_LONGEST_CHAIN):
+        before = _in_vain(state, first)
+        if before is None or not state.run(before.run).path.is_dir():
+            break
         first = read_run(state, before.run)
     rests = f"{first.id} is {first.state}" + (f": {first.reason}" if first.reason else "")
     if after.on != "success":

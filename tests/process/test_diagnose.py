@@ -1,5 +1,6 @@
 """`diagnose` and the verdict in `status`, on runs that really ended."""
 
+import json
 import os
 from pathlib import Path
 
@@ -63,6 +64,10 @@ def test_a_run_whose_turn_never_came_says_whom_it_waited_for(cli: CommandLine) -
     cli.ended(cli.launch("--gpus", "0", "--name", "first", "--", "true"))
     again = cli.launch("--again", second.id, "--after", "first")
     assert cli.ended(again)["state"] == "done"
+    plan = json.loads(second.plan.read_text())
+    plan["spec"]["after"]["run"] = third.id  # edited by hand: they wait for each other
+    second.plan.write_text(json.dumps(plan))
+    assert cli.json("diagnose", third.id)["diagnosis"]["class"] == "not_started"
     cli.run("delete", second.id)
     found = cli.json("diagnose", third.id)["diagnosis"]
     assert second.id not in found["rests_on"][0] and "--after" not in found["remedy"]
