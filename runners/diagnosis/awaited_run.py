@@ -11,7 +11,6 @@ from runners.model.spec import After
 from runners.state.layout import StateDirectory
 from runners.state.runs import read_run
 
-
 _LONGEST_CHAIN = 100
 """A plan that was edited by hand may wait for itself."""
 

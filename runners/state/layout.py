@@ -215,6 +215,11 @@ class _File:
         return path
 
 
+def output_set_aside(folder: Path, attempt: int) -> Path:
+    """What an attempt of a run wrote, from the next attempt's beginning on."""
+    return folder / f"output.{attempt}.log"
+
+
 class RunDirectory:
     """The files of one run; one writer each (see docs/internals.md)."""
 

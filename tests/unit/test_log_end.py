@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tui.cli.logs import last_lines_offset
+from runners.state.layout import output_set_aside
+from tui.cli.logs import OutputFollower, last_lines_offset
 
 
 def test_a_hole_of_many_gigabytes_is_not_read(
@@ -30,3 +31,21 @@ def test_a_hole_of_many_gigabytes_is_not_read(
     assert offset == len(b"one\n")
     assert read < 16 << 20
     assert last_lines_offset(path, 1) == (20 << 30) + len(b"four\n")
+
+
+def test_attempts_that_came_and_went_between_two_looks_are_followed_too(tmp_path: Path) -> None:
+    output = tmp_path / "output.log"
+    output_set_aside(tmp_path, 1).write_text("first\n")
+    output.write_text("second\n")
+    stream = (tmp_path / "shown").open("w")
+    with stream, OutputFollower(output, stream=stream, attempt=1) as follower:
+        follower.copy()
+        with output.open("a") as file:
+            file.write("more\n")
+        output.rename(output_set_aside(tmp_path, 2))
+        output_set_aside(tmp_path, 3).write_text("third\n")
+        output.write_text("last\n")
+        follower.copy()
+        follower.copy()
+    shown = (tmp_path / "shown").read_text().split()
+    assert shown == ["first", "second", "more", "third", "last"]

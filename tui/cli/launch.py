@@ -147,6 +147,7 @@ def _follow(state: StateDirectory, runs: list[Run], as_json: bool) -> int:
                     prefix=f"{run.name} │ " if label else "",
                     # With --json, stdout is the document and nothing else.
                     stream=sys.stderr if as_json else sys.stdout,
+                    attempt=1,
                 )
             )
             for run in runs

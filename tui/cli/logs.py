@@ -15,7 +15,7 @@ from runners.housekeeping import tend
 from runners.lifecycle.control.wait import wait_until_ended
 from runners.model.errors import ExitCode, NotFound
 from runners.model.run import Run
-from runners.state.layout import RunDirectory, StateDirectory
+from runners.state.layout import RunDirectory, StateDirectory, output_set_aside
 from runners.state.runs import find_run
 from tui.cli.output import print_json, write_bytes
 
@@ -23,14 +23,23 @@ _BLOCK = 1 << 20
 
 
 class OutputFollower:
-    """Copies what is appended to a file to `stream`, byte for byte or with a prefix per line."""
+    """Copies what is appended to a file to `stream`, byte for byte or with a prefix per line.
+
+    `attempt` is whose output of a run it is at first: one that was set aside since is read too.
+    """
 
     def __init__(
-        self, path: Path, offset: int = 0, prefix: str = "", stream: TextIO | None = None
+        self,
+        path: Path,
+        offset: int = 0,
+        prefix: str = "",
+        stream: TextIO | None = None,
+        attempt: int | None = None,
     ) -> None:
         self._stream = stream or sys.stdout
         self.prefix = prefix.encode()
         self.at_line_start = True
+        self._attempt = attempt
         self._file = GrowingFile(path, offset, hold=True)
 
     def __enter__(self) -> "OutputFollower":
@@ -41,18 +50,40 @@ class OutputFollower:
 
     def copy(self) -> None:
         """Write everything new; after a restart, the rest of the old file and then the new one."""
-        more = True
-        while more:
-            piece = self._file.read(_BLOCK)
-            block = data_before_hole(piece.data)
-            if len(block) < len(piece.data):
-                # Of a hole that output_limit cut, nothing is shown: the next look moves over it.
-                beginning = self._file.offset - len(piece.data)
-                block = block or piece.data[: len(piece.data) - len(piece.data.lstrip(b"\0"))]
-                self._file.move_to(beginning + len(block))
-            if block:
-                write_bytes(self._labelled(block), self._stream)
-            more = piece.more or len(block) < len(piece.data)
+        if self._file.identity is None:
+            self._copy_set_aside()
+        while self._copy_piece(self._file):
+            # The next file has taken its place, which need not be the next attempt's any more.
+            if self._file.identity is None and self._set_aside() is not None:
+                self._attempt = (self._attempt or 0) + 1
+                self._copy_set_aside()
+
+    def _set_aside(self) -> Path | None:
+        """What the attempt wrote that it is at, where another has begun since."""
+        if self._attempt is None:
+            return None
+        path = output_set_aside(self._file.path.parent, self._attempt)
+        return path if path.exists() else None
+
+    def _copy_set_aside(self) -> None:
+        while (path := self._set_aside()) is not None:
+            earlier = GrowingFile(path)
+            while self._copy_piece(earlier):
+                pass
+            self._attempt = (self._attempt or 0) + 1
+
+    def _copy_piece(self, file: GrowingFile) -> bool:
+        """Write what comes next; True while there is more."""
+        piece = file.read(_BLOCK)
+        block = data_before_hole(piece.data)
+        if len(block) < len(piece.data):
+            # Of a hole that output_limit cut, nothing is shown: the next look moves over it.
+            beginning = file.offset - len(piece.data)
+            block = block or piece.data[: len(piece.data) - len(piece.data.lstrip(b"\0"))]
+            file.move_to(beginning + len(block))
+        if block:
+            write_bytes(self._labelled(block), self._stream)
+        return piece.more or len(block) < len(piece.data)
 
     def _labelled(self, block: bytes) -> bytes:
         if not self.prefix:
@@ -76,7 +107,8 @@ def run_logs(arguments: argparse.Namespace) -> int:
     start = 0 if arguments.lines is None else last_lines_offset(path, arguments.lines)
     if arguments.json:
         return _print_lines(state, run, path, start, arguments.follow)
-    with OutputFollower(path, start) as follower:
+    attempt = run.record.attempt if run.record is not None else 1
+    with OutputFollower(path, start, attempt=attempt) as follower:
         follower.copy()
         if arguments.follow and run.is_live:
             tend(state)

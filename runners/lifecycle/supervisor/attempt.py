@@ -38,7 +38,7 @@ from runners.lifecycle.supervisor.queue_wait import notify
 from runners.lifecycle.supervisor.stop_escalation import StopEscalation
 from runners.lifecycle.supervisor.wakeup import Children, WakeupLoop
 from runners.model.endings import ending_text
-from runners.state.layout import RunDirectory
+from runners.state.layout import RunDirectory, output_set_aside
 from runners.state.records import IntentFields, PlanFields, RecordFields
 
 SAFETY_WAKE_S = 20.0
@@ -367,7 +367,7 @@ def set_aside(run: RunDirectory, number: int) -> None:
     # Traces of a program that has ended: with them, the next attempt would look finished.
     for path in (run.exit, Path(draft_of(run.exit)), run.leader, run.pause):
         path.unlink(missing_ok=True)
-    earlier = run.path / f"output.{number}.log"
+    earlier = output_set_aside(run.path, number)
     # Done already by a supervisor that was killed: what is there now belongs to the next attempt.
     if run.output.exists() and not earlier.exists():
         run.output.rename(earlier)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from runners.host.tail import Follower
 from runners.model.spec import MetricRule
+from runners.state.layout import output_set_aside
 from runners.watch.metrics.followed import OutputState
 from runners.watch.metrics.reading import OutputReader
 from runners.watch.metrics.sample import Sample
@@ -138,7 +139,7 @@ class OutputSource:
     def _finish_old(self, limit: int) -> Iterator[OutputItem]:
         """The rest of the file that was read so far, under its new name."""
         for number in self._waiting:
-            old = self._directory / f"output.{number}.log"
+            old = output_set_aside(self._directory, number)
             self._follower.path = old
             if not self._follower.changed():
                 moment = time.time() if self._live else None
@@ -152,7 +153,7 @@ class OutputSource:
         self._follower.path = self._directory / "output.log"
 
     def _read_old(self, number: int) -> Iterator[OutputItem]:
-        follower = Follower(self._directory / f"output.{number}.log")
+        follower = Follower(output_set_aside(self._directory, number))
         while True:
             # First a small piece: what is skipped for `most` is only skipped after the beginning.
             yield from self._read(follower, 64 * 1024 if follower.offset == 0 else 1 << 20, None)
