@@ -138,7 +138,7 @@ async def test_a_session_starts_at_a_price_that_only_its_machine_knows(
         await panel.until(lambda: "only-there" in [entry.name for entry in screen.prices])
         names = [entry.name for entry in screen.prices]
         screen.query_one(OptionList).highlighted = names.index("only-there")
-        await panel.until(lambda: "$1.4/h" in shown(panel, "#session-says"))
+        await panel.until(lambda: "$1.40/h" in shown(panel, "#session-says"))
         await panel.open("f2", MoneyScreen)
         await panel.until(lambda: said(line, "session", *THERE) is not None)
     assert said(line, "session", *THERE)["usd_per_hour"] == 1.4
