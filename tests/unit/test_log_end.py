@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from runners.state.layout import output_set_aside
-from tui.cli.logs import OutputFollower, last_lines_offset
+from tui.cli.logs import OutputBlocks, OutputFollower, last_lines_offset
 
 
 def test_a_hole_of_many_gigabytes_is_not_read(
@@ -38,7 +38,7 @@ def test_attempts_that_came_and_went_between_two_looks_are_followed_too(tmp_path
     output_set_aside(tmp_path, 1).write_text("first\n")
     output.write_text("second\n")
     stream = (tmp_path / "shown").open("w")
-    with stream, OutputFollower(output, stream=stream, attempt=1) as follower:
+    with stream, OutputFollower(OutputBlocks(output, attempt=1), stream=stream) as follower:
         follower.copy()
         with output.open("a") as file:
             file.write("more\n")

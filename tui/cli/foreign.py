@@ -17,7 +17,7 @@ from runners.slurm.foreign_jobs import (
 from runners.slurm.queue import refresh
 from runners.state.jobs import JobRow, JobTable
 from runners.state.layout import StateDirectory
-from tui.cli.logs import OutputFollower, last_lines_offset
+from tui.cli.logs import OutputBlocks, OutputFollower, last_lines_offset
 from tui.cli.output import echo, is_confirmed, print_json, print_table
 from tui.views.format import DASH, duration
 from tui.views.json_values import fields_json, iso
@@ -98,7 +98,7 @@ def _show(state: StateDirectory, row: JobRow, arguments: argparse.Namespace) -> 
             f"job {row.number} has no file of its output", "an interactive one has none"
         )
     start = 0 if arguments.lines is None else last_lines_offset(path, arguments.lines)
-    with OutputFollower(path, start) as follower:
+    with OutputFollower(OutputBlocks(path, start)) as follower:
         follower.copy()
         while arguments.follow and _lives(refresh(state), row.number):
             time.sleep(_POLL_S)

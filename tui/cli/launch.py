@@ -134,7 +134,10 @@ def _tell_of_guard(state: StateDirectory) -> None:
 
 
 def _follow(state: StateDirectory, runs: list[Run], as_json: bool) -> int:
-    from tui.cli.logs import OutputFollower  # most launches do not wait for their output
+    from tui.cli.logs import (  # most launches do not wait for their output
+        OutputBlocks,
+        OutputFollower,
+    )
 
     for run in runs:
         echo(f"run {run.id}  ·  {run.directory}")
@@ -143,11 +146,10 @@ def _follow(state: StateDirectory, runs: list[Run], as_json: bool) -> int:
         followers = [
             stack.enter_context(
                 OutputFollower(
-                    state.run(run.id).output,
+                    OutputBlocks(state.run(run.id).output, attempt=1),
                     prefix=f"{run.name} │ " if label else "",
                     # With --json, stdout is the document and nothing else.
                     stream=sys.stderr if as_json else sys.stdout,
-                    attempt=1,
                 )
             )
             for run in runs

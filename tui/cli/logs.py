@@ -22,41 +22,34 @@ from tui.cli.output import print_json, write_bytes
 _BLOCK = 1 << 20
 
 
-class OutputFollower:
-    """Copies what is appended to a file to `stream`, byte for byte or with a prefix per line.
+class OutputBlocks:
+    """What is appended to a run's output, piece by piece; nothing of holes that output_limit cut.
 
-    `attempt` is whose output of a run it is at first: one that was set aside since is read too.
+    `attempt` is whose output it is at first: one that was set aside since is read too. None for a
+    file that is no run's own.
     """
 
-    def __init__(
-        self,
-        path: Path,
-        offset: int = 0,
-        prefix: str = "",
-        stream: TextIO | None = None,
-        attempt: int | None = None,
-    ) -> None:
-        self._stream = stream or sys.stdout
-        self.prefix = prefix.encode()
-        self.at_line_start = True
+    def __init__(self, path: Path, offset: int = 0, attempt: int | None = None) -> None:
         self._attempt = attempt
         self._file = GrowingFile(path, offset, hold=True)
 
-    def __enter__(self) -> "OutputFollower":
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
+        """Let go of the file."""
         self._file.close()
 
-    def copy(self) -> None:
-        """Write everything new; after a restart, the rest of the old file and then the new one."""
+    def new(self) -> Iterator[bytes]:
+        """Everything new; after a restart, the rest of the old file and then the new one."""
         if self._file.identity is None:
-            self._copy_set_aside()
-        while self._copy_piece(self._file):
+            yield from self._of_those_set_aside()
+        more = True
+        while more:
+            block, more = self._next(self._file)
+            if block:
+                yield block
             # The next file has taken its place, which need not be the next attempt's any more.
-            if self._file.identity is None and self._set_aside() is not None:
+            if more and self._file.identity is None and self._set_aside() is not None:
                 self._attempt = (self._attempt or 0) + 1
-                self._copy_set_aside()
+                yield from self._of_those_set_aside()
 
     def _set_aside(self) -> Path | None:
         """What the attempt wrote that it is at, where another has begun since."""
@@ -65,25 +58,48 @@ class OutputFollower:
         path = output_set_aside(self._file.path.parent, self._attempt)
         return path if path.exists() else None
 
-    def _copy_set_aside(self) -> None:
+    def _of_those_set_aside(self) -> Iterator[bytes]:
         while (path := self._set_aside()) is not None:
-            earlier = GrowingFile(path)
-            while self._copy_piece(earlier):
-                pass
+            earlier, more = GrowingFile(path), True
+            while more:
+                block, more = self._next(earlier)
+                if block:
+                    yield block
             self._attempt = (self._attempt or 0) + 1
 
-    def _copy_piece(self, file: GrowingFile) -> bool:
-        """Write what comes next; True while there is more."""
+    def _next(self, file: GrowingFile) -> tuple[bytes, bool]:
+        """What comes next, and whether there is more."""
         piece = file.read(_BLOCK)
         block = data_before_hole(piece.data)
         if len(block) < len(piece.data):
-            # Of a hole that output_limit cut, nothing is shown: the next look moves over it.
+            # Of a hole nothing is shown: the next look moves over it.
             beginning = file.offset - len(piece.data)
             block = block or piece.data[: len(piece.data) - len(piece.data.lstrip(b"\0"))]
             file.move_to(beginning + len(block))
-        if block:
+        return block, piece.more or len(block) < len(piece.data)
+
+
+class OutputFollower:
+    """Copies an output to `stream` as it grows, byte for byte or with a prefix per line."""
+
+    def __init__(
+        self, blocks: OutputBlocks, prefix: str = "", stream: TextIO | None = None
+    ) -> None:
+        self._blocks = blocks
+        self._stream = stream or sys.stdout
+        self.prefix = prefix.encode()
+        self.at_line_start = True
+
+    def __enter__(self) -> "OutputFollower":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._blocks.close()
+
+    def copy(self) -> None:
+        """Write everything new."""
+        for block in self._blocks.new():
             write_bytes(self._labelled(block), self._stream)
-        return piece.more or len(block) < len(piece.data)
 
     def _labelled(self, block: bytes) -> bytes:
         if not self.prefix:
@@ -105,10 +121,10 @@ def run_logs(arguments: argparse.Namespace) -> int:
         return (list_ranks if arguments.ranks else print_rank)(state, run, arguments)
     path = _output_of(state.run(run.id), arguments.node or 0)
     start = 0 if arguments.lines is None else last_lines_offset(path, arguments.lines)
+    blocks = OutputBlocks(path, start, run.record.attempt if run.record is not None else 1)
     if arguments.json:
-        return _print_lines(state, run, path, start, arguments.follow)
-    attempt = run.record.attempt if run.record is not None else 1
-    with OutputFollower(path, start, attempt=attempt) as follower:
+        return _print_lines(state, run, path, blocks, arguments.follow)
+    with OutputFollower(blocks) as follower:
         follower.copy()
         if arguments.follow and run.is_live:
             tend(state)
@@ -125,10 +141,12 @@ def _output_of(run: RunDirectory, node: int) -> Path:
     return path
 
 
-def _print_lines(state: StateDirectory, run: Run, path: Path, start: int, follow: bool) -> int:
+def _print_lines(
+    state: StateDirectory, run: Run, path: Path, blocks: OutputBlocks, follow: bool
+) -> int:
     """The output as JSON: one document, or with -f a line of JSON for each line of output."""
-    with closing(GrowingFile(path, start, hold=True)) as file:
-        lines = _Lines(file)
+    with closing(blocks):
+        lines = _Lines(blocks)
         if not follow:
             print_json({"run": run.id, "path": str(path), "lines": [*lines.new(), *lines.rest()]})
             return ExitCode.DONE
@@ -146,20 +164,17 @@ def _print_lines(state: StateDirectory, run: Run, path: Path, start: int, follow
 
 
 class _Lines:
-    """Whole lines of a growing file, as text; what is not UTF-8 is replaced."""
+    """Whole lines of an output as it grows, as text; what is not UTF-8 is replaced."""
 
-    def __init__(self, file: GrowingFile) -> None:
-        self._file = file
+    def __init__(self, blocks: OutputBlocks) -> None:
+        self._blocks = blocks
         self._part = b""
 
     def new(self) -> Iterator[str]:
         """The lines that were finished since the last look."""
-        more = True
-        while more:
-            piece = self._file.read(_BLOCK)
-            more = piece.more
+        for block in self._blocks.new():
             # The zeros are the hole that output_limit cuts.
-            *whole, self._part = (self._part + piece.data.replace(b"\0", b"")).split(b"\n")
+            *whole, self._part = (self._part + block.replace(b"\0", b"")).split(b"\n")
             yield from (_text(line) for line in whole)
 
     def rest(self) -> list[str]:
