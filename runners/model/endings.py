@@ -299,8 +299,9 @@ def _program_text(ending: Ending, code: int | None) -> str:
         how = f"rank {rank} failed first: {code_text(ending.get('rank_code'))}"
     else:
         return f"rank {rank}: {error}"
-    last = f"its last line: {ending['line']}" if ending.get("line") else ""
-    return "; ".join(part for part in (error, how, last) if part)
+    # First, as an error is: a row has little room.
+    last = f"last line: {ending['line']}" if ending.get("line") else ""
+    return "; ".join(part for part in (error, last, how) if part)
 
 
 def code_text(code: int | None, memory_kills: int | None = None) -> str:
