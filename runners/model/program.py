@@ -69,7 +69,10 @@ class GpuRequest(msgspec.Struct, frozen=True, omit_defaults=True):
     replaced by the CPU.
     """
 
-    count: Annotated[Annotated[int, Meta(ge=0)] | Literal["all"], key("How many GPUs.")] = 0
+    count: Annotated[
+        Annotated[int, Meta(ge=0)] | Literal["all"],
+        key("How many GPUs; 1 where ids are not given either."),
+    ] = 0
     ids: Annotated[
         tuple[Word, ...],
         spelled(parse_gpu_ids, str, int, list),

@@ -18,7 +18,7 @@ class Member(msgspec.Struct, frozen=True):
 
     preset: Annotated[str, key("The preset it runs, by name or path, or beside this file.")]
     name: Annotated[str, key("What to call it; the preset's name when not given.")] = ""
-    gpus: Annotated[Gpus | None, key("Its GPUs instead of the preset's.")] = None
+    gpus: Annotated[Gpus | None, key("How many GPUs, or which, instead of the preset's.")] = None
     set: Annotated[dict[str, Scalar], key("Parameters and keys it changes.")] = {}
 
 
