@@ -117,6 +117,7 @@ def main() -> int:
         panel = Panel(Path(folder))
         try:
             rows = [*compare(panel, chosen.readings), *watch_a_run(panel, chosen)]
+            rows.append(held_by_another(panel, chosen.gpu))
         finally:
             panel.run("stop", "--all", "--force", "--wait", check=False)
     driver = ask_smi("driver_version")[0]["driver_version"]
@@ -337,6 +338,20 @@ def watch_a_run(panel: Panel, chosen: argparse.Namespace) -> list[Row]:
         ),
         sampler,
     ]
+
+
+def held_by_another(panel: Panel, gpu: str) -> Row:
+    """A run that does not touch its GPU yet, as another state folder of this machine sees it."""
+    other = Panel(panel.folder / "other")
+    other.folder.mkdir()
+    run = panel.run("launch", "--no-queue", "--gpu-ids", gpu, "--", "sleep", "600").strip()
+    holder = _until(lambda: other.gpu(gpu)["claimed"], "the GPU held, in another state folder")
+    plan = other.run("plan", "--gpu-ids", gpu, "--", "true", check=False)
+    panel.run("stop", run, "--wait")
+    _until(lambda: not other.gpu(gpu)["claimed"], "the GPU given back")
+    return Row("a GPU held by a run that does not use it yet, in another state folder",
+               f"held by a run of {holder}; free again once it was stopped",
+               goal="seen, and not planned with", reached="held by a run of" in plan)  # fmt: skip
 
 
 def now_used(gpu: dict[str, Any], before: int | None) -> int:
