@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from runners.host.helpers import HELPERS
-from tests.architecture.sources import tree_of
+from tests.architecture.sources import nodes, place, tree_of
 from tests.support import REPOSITORY
 
 PRINT_LOADED = "import sys; print('\\n'.join(sorted(sys.modules)))"
@@ -352,3 +352,40 @@ def test_a_trainer_s_threads_are_told_to_sleep_before_torch_is_loaded(
     assert "waits None" not in done.stdout
     if "\nimport torch\n" in path.read_text():
         assert done.stdout == "waits PASSIVE\n"
+
+
+BY_HAND = ("tests/bench", "tests/hardware")
+"""Programs that no test runs whole: nothing else notices that a name of theirs is gone."""
+
+
+def module_file(name: str, beside: Path) -> Path | None:
+    """Where a module of ours lies that a program of these imports; None: another's."""
+    places = [*(REPOSITORY / folder for folder in BY_HAND), beside.parent, REPOSITORY]
+    inner = Path(*name.split("."))
+    names = (inner.with_suffix(".py"), inner / "__init__.py")
+    return next((place / one for place in places for one in names if (place / one).is_file()), None)
+
+
+def names_in_module(path: Path) -> set[str]:
+    """What can be imported from a module: what it binds, and the modules below it."""
+    found = {inner.stem for inner in path.parent.iterdir()} if path.stem == "__init__" else set()
+    for node in ast.walk(tree_of(path)):
+        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            found.add(node.name)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            found.add(node.id)
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            found |= {alias.asname or alias.name for alias in node.names}
+    return found
+
+
+def test_what_benches_and_hardware_checks_import_is_there() -> None:
+    missing = []
+    for path, node in nodes(*BY_HAND):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            source = module_file(node.module, path)
+            if source is None or "__getattr__" in (there := names_in_module(source)):
+                continue
+            gone = {alias.name for alias in node.names} - there
+            missing += [f"{place(path, node)}: {node.module} has no {name}" for name in gone]
+    assert not missing, "\n".join(missing)

@@ -205,7 +205,7 @@ def _idle(bench: Bench) -> list[Row]:
     scenario = Path(driver["NVML_STUB_SCENARIO"])
     runs = place.launch_sleepers([f"idle-{i}" for i in range(8)], gpus="1")
     pids = [place.record(run_id)["leader_pid"] for run_id in runs]
-    return _side_by_side(bench, place, "8 GPUs, 8 live runs", _Mover(scenario, pids))
+    return _side_by_side(bench, place, "8 GPUs, 8 live runs", Mover(scenario, pids))
 
 
 def _idle_on_a_gpu(bench: Bench) -> list[Row]:
@@ -229,13 +229,13 @@ def _side_by_side(bench: Bench, place: Place, title: str, each: Callable[[], boo
     for _ in range(bench.count(5, 1)):
         windows.append(_window(screens, place, bench.count(20, 4), each))
     memory = {name: memory_mib(screen.pid) for name, screen in screens.items()}
-    memory["sampler"] = memory_mib(_sampler(place))
+    memory["sampler"] = memory_mib(sampler_pid(place))
     for screen in screens.values():
         screen.__exit__()
     return _idle_rows(title, windows, memory, why)
 
 
-class _Mover:
+class Mover:
     """Writes new numbers for the GPUs once a second, whenever it is called."""
 
     def __init__(self, scenario: Path, pids: list[int], hang: bool = False) -> None:
@@ -252,7 +252,7 @@ def _window(
     screens: dict[str, Screen], place: Place, seconds: float, each: Callable[[], bool]
 ) -> dict[str, float]:
     """Processor share and bytes per second of everybody, in one window."""
-    pids = {name: screen.pid for name, screen in screens.items()} | {"sampler": _sampler(place)}
+    pids = {name: screen.pid for name, screen in screens.items()} | {"sampler": sampler_pid(place)}
     cpu = {name: cpu_s(pid) for name, pid in pids.items()}
     written = {name: screen.written for name, screen in screens.items()}
     began = time.monotonic()
@@ -264,7 +264,7 @@ def _window(
     }
 
 
-def _sampler(place: Place) -> int:
+def sampler_pid(place: Place) -> int:
     sys.path.insert(0, str(REPOSITORY))
     from runners.gpus.sampler_lock import owner_of
     from runners.state.layout import StateDirectory

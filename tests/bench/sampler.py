@@ -10,7 +10,7 @@ from pathlib import Path
 
 import peers
 from measure import Row, Table, cpu_fine_s, memory_mib, pump, spread, timed
-from panel import NO_COMPILER, _mover, _sampler
+from panel import NO_COMPILER, Mover, sampler_pid
 from place import Bench, Place
 
 TEXT = (
@@ -92,10 +92,10 @@ def _every_second(bench: Bench) -> list[Row]:
     if found is None:
         return [Row("the sampler at 1 Hz", NO_COMPILER)]
     place, scenario, pids = found
-    mover, shares, resident = _mover(scenario, pids), [], []
+    mover, shares, resident = Mover(scenario, pids), [], []
     pump([], bench.count(12, 2), mover)
     for _ in range(bench.count(5, 1)):
-        pid = _sampler(place)
+        pid = sampler_pid(place)
         before, began = cpu_fine_s(pid), time.monotonic()
         pump([], bench.count(20, 4), mover)
         shares.append(100 * (cpu_fine_s(pid) - before) / (time.monotonic() - began))

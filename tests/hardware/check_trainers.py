@@ -19,10 +19,11 @@ import tempfile
 import time
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from statistics import median_low
 from typing import Any, NamedTuple
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -42,6 +43,7 @@ from shared_rows import (  # noqa: E402
 from torch.nn import functional as F  # noqa: E402
 
 GIB = 2**30
+STEP_ENDS = "common/precision.py"
 DRY = (
     "DRY RUN: small sizes on a CPU, Triton by its interpreter. It shows that every row comes about;"
     " no number here says anything of a GPU"
@@ -333,14 +335,15 @@ def _tensors(value: Any) -> Iterator[torch.Tensor]:
 
 
 @contextmanager
-def counted_syncs() -> Iterator[Counter[str]]:
-    """Count how often the host waits for a GPU inside, by the line that does, as PyTorch warns."""
-    found: Counter[str] = Counter()
+def counted_syncs() -> Iterator[list[str]]:
+    """Note each wait of the host for a GPU inside by the line that does, as PyTorch warns."""
+    found: list[str] = []
     before = warnings.showwarning
 
     def show(message: Any, category: Any, filename: str, lineno: int, *more: Any) -> None:
         if "synchroniz" in str(message):
-            found[f"{filename.rsplit('/trainers/')[-1].rsplit('site-packages/')[-1]}:{lineno}"] += 1
+            place = filename.rsplit("/trainers/")[-1].rsplit("site-packages/")[-1]
+            found.append(f"{place}:{lineno}")
         else:
             before(message, category, filename, lineno, *more)
 
@@ -354,16 +357,27 @@ def counted_syncs() -> Iterator[Counter[str]]:
         warnings.showwarning = before
 
 
+def waits_of_a_step(waits: Sequence[str]) -> dict[str, int]:
+    """How often each place waits in the middle one of the steps, each of which ends where the
+    gradient's norm is read. Checkpoints and starts, with a wait for each tensor, fall out so.
+    """
+    steps = [Counter[str]()]
+    for place in waits:
+        steps[-1][place] += 1
+        if place.startswith(STEP_ENDS):
+            steps.append(Counter())
+    whole = steps[1:-1] or steps[:1]
+    middle = {place: median_low(step[place] for step in whole) for place in dict.fromkeys(waits)}
+    return {place: count for place, count in middle.items() if count}
+
+
 def train_and_count(name: str, arguments: list[str]) -> int:
     """Run a trainer in this process and print how often it waited for the GPU, a step."""
     from importlib import import_module
 
     with counted_syncs() as found:
         code = int(import_module(f"trainers.{name}.train").main(arguments))
-    events = (Path(os.environ["FRESNEL_RUN_DIR"]) / "events.jsonl").read_text().splitlines()
-    steps = max((json.loads(line).get("step") or 0 for line in events), default=0) or 1
-    # What waits once, or once an epoch, comes less often than there are steps.
-    each = {place: count // steps for place, count in found.most_common() if count >= steps}
+    each = waits_of_a_step(found)
     told = ", ".join(f"{place} {count}" for place, count in each.items())
     print(f"syncs {sum(each.values())} a step; {told}", flush=True)
     return code
