@@ -93,7 +93,7 @@ def _check(tmp_path: Path, gpu: dict[str, str], *words: str) -> "subprocess.Comp
 def test_what_agrees_and_a_run_that_comes_and_goes_is_a_table_of_yes(tmp_path: Path) -> None:
     done = _check(tmp_path, GPU, "--markdown", str(tmp_path / "table.md"))
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "**no**" not in done.stdout and done.stdout.count("| yes |") == 14
+    assert "**no**" not in done.stdout and done.stdout.count("| yes |") == 15
     assert "2,048 MiB under the run" in done.stdout and "| at most 0.85 off |" in done.stdout
     assert (tmp_path / "table.md").read_text() in done.stdout
 
