@@ -1,6 +1,7 @@
 """A helper that dies while a queued run is prepared is asked again; what it says is believed."""
 
 import json
+import os
 import shutil
 from collections.abc import Sequence
 from itertools import pairwise
@@ -10,6 +11,7 @@ import pytest
 
 from runners.host import helpers
 from runners.host.identity import boot_id
+from runners.host.locks import acquire
 from runners.lifecycle.supervisor import queue_wait
 from runners.lifecycle.supervisor.queue_wait import (
     LaunchRefused,
@@ -200,6 +202,29 @@ def test_who_waits_for_an_end_is_told_of_it(run: RunDirectory) -> None:
     trials.unlink()
     shutil.rmtree(run.home.live)
     assert is_awaited(run) is False
+
+
+def test_runs_that_go_on_by_themselves_wait_for_no_end(run: RunDirectory) -> None:
+    other = run.home.run("another")
+    other.path.mkdir()
+    (run.home.live / other.id).touch()
+    other.plan.write_text(json.dumps({"phase": "final"}))
+    # Nobody owns it: a pass over the queue adopts it.
+    assert is_awaited(run) is True
+    held = acquire(other.supervisor_lock)
+    assert held is not None
+    assert is_awaited(run) is False
+    other.plan.write_text(json.dumps({"phase": "queued"}))
+    assert is_awaited(run) is True
+    other.plan.write_text(json.dumps({"phase": "granted"}))
+    run.home.launching.mkdir()
+    assert is_awaited(run) is False
+    (run.home.launching / "of-another").touch()
+    assert is_awaited(run) is True
+    (run.home.launching / "of-another").unlink()
+    run.home.slurm.mkdir()
+    assert is_awaited(run) is True
+    os.close(held)
 
 
 def test_nobody_is_notified_without_settings_and_no_secret_is_told(

@@ -10,8 +10,9 @@ from collections.abc import Callable
 from typing import Any
 
 from runners.host import helpers
-from runners.host.files import is_gone, read_json, write_json
+from runners.host.files import is_gone, names_in, read_json, write_json
 from runners.host.identity import boot_id
+from runners.host.locks import is_held
 from runners.lifecycle.supervisor.wakeup import WakeupLoop
 from runners.state.layout import RunDirectory, config_dir
 from runners.state.records import QUEUED, PlanFields, phase_of, plan_fields
@@ -147,10 +148,18 @@ def has_stepped(run: RunDirectory) -> bool | None:
 
 
 def is_awaited(run: RunDirectory) -> bool:
-    """Whether somebody may wait for what an ended run held, or for how it came out."""
-    group = plan_fields(read_json(run.plan))["group"]
-    is_searched = bool(group) and (run.home.sweeps / group / "trials.json").exists()
-    try:
-        return is_searched or any(run.home.live.iterdir())
-    except OSError:
-        return False  # the state folder was removed
+    """Whether a pass over the queue has something to do once the run has ended: somebody waits for
+    what it held or for how it came out, or a run has no supervisor.
+    """
+    home, group = run.home, plan_fields(read_json(run.plan))["group"]
+    if group and (home.sweeps / group / "trials.json").exists():
+        return True
+    # Launches first: what is noted there is marked live before its note goes.
+    if names_in(home.launching):
+        return True
+    live = names_in(home.live)
+    # Of jobs, only Slurm knows which are over.
+    if live and home.slurm.is_dir():
+        return True
+    others = (home.run(name) for name in live)
+    return any(not is_held(other.supervisor_lock) or _is_queued(other) for other in others)
