@@ -58,8 +58,8 @@ def alone_in(runs: Iterable[Run]) -> Collection[str]:
     }
 
 
-def beside_short_run(run: Run) -> list[str]:
-    """What appeared where a run worked that ended before its watcher looked.
+def beside_short_run(run: Run, until: float) -> list[str]:
+    """What appeared, `until` then (unix s), where a run worked that ended before its watcher looked.
 
     Nothing where another may have worked there meanwhile.
     """
@@ -77,7 +77,7 @@ def beside_short_run(run: Run) -> list[str]:
     ]
     if run.id not in alone_in([run, *(read_run(home, name) for name in {*beside} - {run.id})]):
         return []
-    return Appearing(run).poll(True, run.ended, last=True)
+    return Appearing(run).poll(True, run.ended, last=True, until=until)
 
 
 class Appearing:
@@ -93,7 +93,9 @@ class Appearing:
         self._since = math.nan
         self._next = -math.inf
 
-    def poll(self, alone: bool, now: float, last: bool = False) -> list[str]:
+    def poll(
+        self, alone: bool, now: float, last: bool = False, until: float = math.inf
+    ) -> list[str]:
         """Files and folders written since the last look (unix s), if it was `alone` all along.
 
         A search that takes its time is made more rarely, but for the `last`.
@@ -106,7 +108,7 @@ class Appearing:
         if not (alone and self._levels and since <= now):
             return []
         before = time.thread_time()
-        found = _written(self._folder, self._levels, since - _GRAIN_S)
+        found = _written(self._folder, self._levels, since - _GRAIN_S, until)
         self._next = now + _TIMES_ITS_COST * (time.thread_time() - before)
         return found
 
@@ -119,7 +121,7 @@ def _levels(folder: str) -> int:
     return 1 if place == os.path.realpath(Path.home()) else _LEVELS
 
 
-def _written(top: str, levels: int, since: float) -> list[str]:
+def _written(top: str, levels: int, since: float, until: float) -> list[str]:
     budget, found, folders = SearchBudget(_MOST_NAMES, _WITHIN_S), dict[str, None](), [top]
     for _ in range(levels):
         below: list[str] = []
@@ -130,12 +132,14 @@ def _written(top: str, levels: int, since: float) -> list[str]:
                 is_checkpoint = _is_checkpoint(entry.name, Path(folder).name)
                 if is_folder(entry) and not is_checkpoint:
                     below += [] if entry.is_symlink() else [entry.path]
-                elif (is_checkpoint or entry.name == _TABLE) and _modified(entry) >= since:
+                elif not since <= _modified(entry) <= until:
+                    continue
+                elif is_checkpoint or entry.name == _TABLE:
                     # Of a folder with checkpoints, the later ones are its own too.
                     whole = is_checkpoint and folder != top
                     found[folder if whole else entry.path] = None
-                elif entry.name.endswith(".zip") and _modified(entry) >= since:
-                    found.update({entry.path: None} if is_policy(entry.path) else {})
+                elif is_policy(entry.path):
+                    found[entry.path] = None
         folders = below
     return list(found)
 

@@ -89,6 +89,18 @@ def test_what_was_saved_last_is_found_after_the_report_was_made(work: Path) -> N
     assert found is not None and found.path == str(work / "model_final.pt")
 
 
+def test_whoever_makes_a_short_run_s_report_finds_what_it_saved_in_silence(work: Path) -> None:
+    ended = BEGAN + 9
+    record = RunRecord(State.DONE, started=BEGAN, ended=ended, exit_code=0)
+    run = replace(working_in(work), state=State.DONE, record=record)
+    written(work / "model_final.pt", ended)
+    # Long after: what came later is none of its.
+    written(work / "model_later.pt", ended + 30)
+    keep_final(run)
+    found = run_checkpoint(run)
+    assert found is not None and found.path == str(work / "model_final.pt")
+
+
 def test_what_the_trainer_saves_and_what_lies_beside_the_script(work: Path) -> None:
     appearing = Appearing(working_in(work))
     for name in ("out/checkpoint-50/optimizer.pt", "model_best.pt", "policy.pth", "net.keras"):

@@ -44,6 +44,7 @@ def keep_final(run: Run, gently: bool = False) -> FinalReport:
 
     `gently` takes half of a core at most while the machine is busy.
     """
+    _note_beside(run)
     report = _made(run, gently)
     budget = SearchBudget()
     files = checkpoint_files(run, final=report, budget=budget)
@@ -52,6 +53,15 @@ def keep_final(run: Run, gently: bool = False) -> FinalReport:
         report = replace(report, saved=_saved(run, files))
     _keep(run, report)
     return as_judged(run, report)
+
+
+def _note_beside(run: Run) -> None:
+    """Note what a short run has written silently where it worked, for the report and who looks."""
+    if run.ended is not None and (found := beside_short_run(run, own_until(run, run.ended))):
+        scan = PrintedScan(run.directory, run.plan.working_directory if run.plan else "")
+        scan.add(found)
+        with suppress(OSError):
+            scan.save()
 
 
 def _keep(run: Run, report: FinalReport) -> None:
@@ -175,10 +185,6 @@ def main() -> None:
     folder = Path(sys.argv[1])
     run = read_run(RunDirectory.at(folder).home, folder.name)
     if not run.is_live and read_final(run) is None:
-        if found := beside_short_run(run):
-            scan = PrintedScan(run.directory, run.plan.working_directory if run.plan else "")
-            scan.add(found)
-            scan.save()
         keep_final(run, gently=True)
         add_noted(run)
 
