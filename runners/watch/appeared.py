@@ -59,7 +59,7 @@ def alone_in(runs: Iterable[Run]) -> Collection[str]:
 
 
 def beside_short_run(run: Run, until: float) -> list[str]:
-    """What appeared, `until` then (unix s), where a run worked that ended before its watcher looked.
+    """What appeared `until` a moment (unix s) where a run worked that ended before it was watched.
 
     Nothing where another may have worked there meanwhile.
     """

@@ -148,8 +148,9 @@ def has_stepped(run: RunDirectory) -> bool | None:
 
 
 def is_awaited(run: RunDirectory) -> bool:
-    """Whether a pass over the queue has something to do once the run has ended: somebody waits for
-    what it held or for how it came out, or a run has no supervisor.
+    """Whether a pass over the queue has something to do once the run has ended.
+
+    Somebody waits for what it held or for how it came out, or a run has no supervisor.
     """
     home, group = run.home, plan_fields(read_json(run.plan))["group"]
     if group and (home.sweeps / group / "trials.json").exists():
