@@ -1,6 +1,8 @@
 """Figures of implants: known answers, scipy's distances, spacing, empty masks."""
 
 import math
+from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,11 +11,13 @@ pytest.importorskip("torch")
 pytest.importorskip("skimage")
 pytest.importorskip("nrrd")
 
+from scipy import ndimage
 from scipy.spatial import cKDTree
 
+from trainers.skulls.bits import dilated, opened
 from trainers.skulls.metrics import boundary_dice, dice, hd95, score, summarise
 from trainers.skulls.mirror import mirror_implant, mirror_plane, reflect
-from trainers.skulls.shaping import Shaping, clusters, cut_out, vote
+from trainers.skulls.shaping import Shaping, clusters, cut_out, largest, vote
 
 pytestmark = pytest.mark.trainers
 
@@ -104,6 +108,68 @@ def test_the_mirror_finds_its_plane_and_fills_a_symmetric_skull_exactly() -> Non
     # The opening that takes thin rims away also rounds the corners off.
     assert dice(found, gone) > 0.9
     assert not (found & ~gone).any()
+
+
+def odd_masks() -> Iterator[np.ndarray]:
+    """Masks of odd sides, sparse to full, in the memory order of NumPy and of NRRD."""
+    chance = np.random.default_rng(3)
+    for shape in ((5, 4, 64), (1, 7, 3), (130, 3, 5), (9, 12, 65), (17, 1, 129)):
+        for share in (0.0, 0.02, 0.9, 0.99, 1.0):
+            mask = chance.random(shape) < share
+            yield mask
+            yield np.asfortranarray(mask)
+
+
+@pytest.mark.parametrize("rounds", [1, 3])
+def test_masks_are_opened_and_dilated_as_scipy_does(rounds: int) -> None:
+    for mask in odd_masks():
+        wanted = ndimage.binary_opening(mask, iterations=rounds)
+        assert (opened(mask, rounds) == wanted).all(), mask.shape
+        wanted = ndimage.binary_dilation(mask, iterations=rounds)
+        assert (dilated(mask, rounds) == wanted).all(), mask.shape
+    with pytest.raises(ValueError, match="at least one"):
+        opened(np.ones((2, 2, 2), bool), 0)
+
+
+def test_the_mirror_s_plane_has_the_greatest_overlap_of_all() -> None:
+    for mask in odd_masks():
+        for axis, size in enumerate(mask.shape):
+            overlaps = [int((reflect(mask, s, axis) & mask).sum()) for s in range(2 * size - 1)]
+            assert mirror_plane(mask, axis) == int(np.argmax(overlaps)), (mask.shape, axis)
+            indices = [i for i in range(size) if 0 <= size - i < size]
+            turned, lines = (np.moveaxis(m, axis, 0) for m in (reflect(mask, size, axis), mask))
+            assert all((turned[i] == lines[size - i]).all() for i in indices)
+            assert turned.sum() == sum(int(lines[size - i].sum()) for i in indices)
+
+
+def test_the_largest_pieces_and_the_dice_are_those_of_the_whole_volume() -> None:
+    chance = np.random.default_rng(4)
+    for mask in odd_masks():
+        labels, found = ndimage.label(mask)
+        sizes = np.bincount(labels.ravel())
+        sizes[0] = 0
+        for count in (1, 2):
+            wanted = np.isin(labels, np.argsort(sizes)[-count:]) if found > count else mask
+            assert (largest(mask, count) == wanted).all()
+        other = chance.random(mask.shape) < 0.3
+        total = int(mask.sum()) + int(other.sum())
+        assert dice(mask, other) == (2 * int((mask & other).sum()) / total if total else 1.0)
+
+
+@pytest.mark.parametrize("crop", ["radius", "bbox", "none"])
+@pytest.mark.parametrize("spacing", [0.5, 3.0])
+def test_an_implant_does_not_depend_on_the_memory_s_order_or_room_around(crop, spacing) -> None:
+    skull = box((40, 40, 40), (5, 35), (5, 35), (18, 23))
+    hole = box((40, 40, 40), (12, 22), (12, 22), (18, 23))
+    points = np.argwhere(hole)[::7].astype(np.float32)
+    how = replace(Shaping.for_spacing((spacing,) * 3), crop=crop)
+    defective = skull & ~hole
+    one = cut_out(vote([skull], how.dilation), defective, points, how)
+    lying = [np.asfortranarray(mask) for mask in (skull, defective)]
+    assert (cut_out(vote(lying[:1], how.dilation), lying[1], points, how) == one).all()
+    # Points beyond the volume: the crop ends at its faces.
+    beyond = cut_out(skull, defective, points + np.float32(30), how)
+    assert one.any() and not (beyond & defective).any()
 
 
 def test_an_implant_is_voted_cut_at_its_points_and_kept_in_one_piece() -> None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import ndimage
 
+from trainers.skulls.bits import dilated
 from trainers.skulls.metrics import bounding_box
 
 CUBE = np.ones((3, 3, 3), bool)
@@ -37,7 +38,7 @@ def vote(skulls: list[np.ndarray], dilation: int = 0) -> np.ndarray:
     """Return the voxels that at least half of the skulls (rounded up) hold, each dilated first."""
     votes = np.zeros(skulls[0].shape, np.uint8)
     for skull in skulls:
-        votes += ndimage.binary_dilation(skull, iterations=dilation) if dilation else skull
+        votes += dilated(skull, dilation) if dilation else skull
     return votes >= (len(skulls) + 1) // 2
 
 
@@ -50,9 +51,12 @@ def cut_out(
     largest piece is kept, which for a defect on both sides means the larger one unless the points
     say that there are two.
     """
-    implant = complete & ~defective
+    allowed: tuple[slice, ...] = (slice(None),) * 3
+    near = np.ones((1, 1, 1), bool)
     if implant_points is not None and len(implant_points) and how.crop != "none":
-        implant &= _near(implant.shape, implant_points, how)
+        allowed, near = _near(complete.shape, implant_points, how)
+    implant = np.zeros_like(defective)
+    implant[allowed] = complete[allowed] & ~defective[allowed] & near
     box = bounding_box(implant, [3, 3, 3])
     if box is None:
         return implant
@@ -72,30 +76,48 @@ def cut_out(
     return shaped
 
 
-def _near(shape: tuple[int, ...], points: np.ndarray, how: Shaping) -> np.ndarray:
-    """Return where the crop allows an implant: a ball around the points' centre, or their box."""
+def _near(
+    shape: tuple[int, ...], points: np.ndarray, how: Shaping
+) -> tuple[tuple[slice, ...], np.ndarray]:
+    """Return where the crop allows an implant: a box, and the voxels of it.
+
+    It is a ball around the points' centre, or their box.
+    """
     if how.crop == "bbox":
-        allowed = np.zeros(shape, bool)
-        low = np.maximum(np.floor(points.min(0)).astype(int) - how.margin, 0)
-        high = np.ceil(points.max(0)).astype(int) + how.margin + 1
-        allowed[tuple(slice(a, b) for a, b in zip(low, high, strict=True))] = True
-        return allowed
+        return _box(shape, points.min(0) - how.margin, points.max(0) + how.margin), np.ones(
+            (1, 1, 1), bool
+        )
     centre = points.mean(0)
     reach = how.radius_scale * np.linalg.norm(points - centre, axis=1).max()
-    axes = np.ogrid[tuple(slice(0, length) for length in shape)]
+    box = _box(shape, centre - reach, centre + reach)
+    axes = np.ogrid[box]
     squared = sum((axis - middle) ** 2 for axis, middle in zip(axes, centre, strict=True))
     near: np.ndarray = np.asarray(squared) <= reach**2
-    return near
+    return box, near
+
+
+def _box(shape: tuple[int, ...], low: np.ndarray, high: np.ndarray) -> tuple[slice, ...]:
+    """Return the voxels of a shape between two corners, which are counted in."""
+    first = np.clip(np.floor(low).astype(int), 0, shape)
+    end = np.clip(np.ceil(high).astype(int) + 1, 0, shape)
+    return tuple(slice(a, b) for a, b in zip(first.tolist(), end.tolist(), strict=True))
 
 
 def largest(mask: np.ndarray, count: int = 1) -> np.ndarray:
     """Return the `count` largest pieces of a mask, pieces being joined across faces."""
-    labels, found = ndimage.label(mask)
+    box = bounding_box(mask, [0] * mask.ndim)
+    if box is None:
+        return mask
+    labels, found = ndimage.label(mask[box])
     if found <= count:
         return mask
     sizes = np.bincount(labels.ravel())
     sizes[0] = 0
-    return np.isin(labels, np.argsort(sizes)[-count:])
+    kept = np.zeros(len(sizes), bool)
+    kept[np.argsort(sizes)[-count:]] = True
+    result = np.zeros_like(mask)
+    result[box] = kept[labels]
+    return result
 
 
 def clusters(points: np.ndarray, cells: int = 12) -> int:
