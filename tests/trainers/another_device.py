@@ -190,7 +190,7 @@ def test_a_cascade_learns_and_is_sampled(
 def test_a_point_network_learns_and_draws(device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     sizes = Sizes(points=48, implant_points=16, embedding=8, width=0.25, voxels=0.25,
                   up_convolutions=1)  # fmt: skip
-    group = geometry._level
+    search = geometry._search_on_device
 
     def three_each(points: Any, centres: Any, radius: float, most: int) -> Any:
         """As many neighbours as every centre has: how many there are depends on content."""
@@ -199,16 +199,17 @@ def test_a_point_network_learns_and_draws(device: Any, monkeypatch: pytest.Monke
         return (torch.zeros(3 * count, dtype=torch.int64, device=device),
                 torch.full((count,), 3, dtype=torch.int64, device=device))  # fmt: skip
 
-    def grouped(*given: Any) -> Any:
-        def ends(starts: Any) -> list[int]:
-            return [3 * given[-1].centres * number for number in range(len(starts))]
+    def searched(points: Any, balls: Any, *given: Any) -> Any:
+        def told(_: Any) -> list[int]:
+            numbers = range(1, len(points) + 1)
+            return [1, *(3 * ball.centres * number for ball in balls for number in numbers)]
 
         with pytest.MonkeyPatch.context() as here:
-            here.setattr(FakeTensor, "tolist", ends)
-            return group(*given)
+            here.setattr(FakeTensor, "tolist", told)
+            return search(points, balls, *given)
 
     monkeypatch.setattr(neighbours_torch, "ball_query", three_each)
-    monkeypatch.setattr(geometry, "_level", grouped)
+    monkeypatch.setattr(geometry, "_search_on_device", searched)
     network = there(PVCNN(sizes, "torch"), device).train()
     diffusion = PointDiffusion(make_betas("linear", 1e-4, 0.02, 100), "v")
     diffusion._tables[device] = torch.empty(100, dtype=torch.float64, device=device)

@@ -13,8 +13,8 @@ from tests.trainers import pcdiff_world as world  # noqa: E402
 from tests.trainers.waits import Waits  # noqa: E402
 from trainers.common.stopping import StopRequest  # noqa: E402
 from trainers.implants import train_unet  # noqa: E402
+from trainers.pcdiff import neighbours_torch  # noqa: E402
 from trainers.pcdiff import train as pcdiff  # noqa: E402
-from trainers.pcdiff.geometry import survey  # noqa: E402
 from trainers.pcdiff.options import make_parser  # noqa: E402
 from trainers.pcdiff.run import prepare  # noqa: E402
 from trainers.voxelization import train as voxelization  # noqa: E402
@@ -32,8 +32,24 @@ def listed(tmp_path_factory) -> Path:
     return world.skulls(tmp_path_factory.mktemp("skulls"))
 
 
-def test_a_step_of_pcdiff_waits_once_beside_its_searches(listed, tmp_path, monkeypatch) -> None:
-    words = [*world.SMALL, "--path", str(listed), "--bs", "4", "--accumulate", "2", *world.RARE]
+@pytest.mark.parametrize("search", ["numba", "torch"])
+def test_a_step_of_pcdiff_waits_for_its_searches_and_once_more(
+    search: str, listed, tmp_path, monkeypatch
+) -> None:
+    if search == "numba":
+        pytest.importorskip("numba")
+    words = [
+        *world.SMALL,
+        "--neighbours",
+        search,
+        "--path",
+        str(listed),
+        "--bs",
+        "4",
+        "--accumulate",
+        "2",
+        *world.RARE,
+    ]
     settings = make_parser("", "").read([*words, "--output_dir", str(tmp_path)])
     run = prepare(settings, StopRequest())
     silent(run.optimiser)
@@ -41,12 +57,15 @@ def test_a_step_of_pcdiff_waits_once_beside_its_searches(listed, tmp_path, monke
     batch = next(pcdiff.load_batches(run))
     # A table that is sent once.
     run.diffusion.kept_at(torch.zeros(1, dtype=torch.int64))
-    # What a search finds is as long as it is: that is waited for, level by level.
     waits = Waits(monkeypatch)
-    monkeypatch.setattr("trainers.pcdiff.model.survey", waits.aside(survey))
+    # What torch finds in a ball is as long as it is; Triton fills a table.
+    found = waits.aside(neighbours_torch.ball_query)
+    monkeypatch.setattr(neighbours_torch, "ball_query", found)
     with waits:
         loss, norm = pcdiff.train_step(run, batch, 1e-4)
-    assert waits.found == ["tolist"], waits.found
+    # The searches of two batches wait once each, for all of their levels.
+    once = "cpu" if search == "numba" else "tolist"
+    assert waits.found == [once, once, "tolist"], waits.found
     assert loss > 0 and norm > 0
 
 

@@ -21,6 +21,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from trainers.common.errors import SettingsError
+from trainers.common.loading import sent
 from trainers.pcdiff import neighbours_torch
 
 try:
@@ -32,6 +33,7 @@ SEARCHES = ("auto", "numba", "torch", "triton")
 """All find the same points: numba on the CPU, the others on the device."""
 
 
+NOT_FINITE = "the point cloud has coordinates that are not finite"
 RADIUS = 2.5
 """About where the points of a skull lie whose longest side spans -3 to 3."""
 
@@ -131,17 +133,13 @@ def survey(
     look waits for the device. Raises ValueError for an unknown search.
     """
     points = points.detach().float().contiguous()
-    if not known_finite and not bool(torch.isfinite(points).all()):
-        raise ArithmeticError("the point cloud has coordinates that are not finite")
     search = search_on(points.device, search)
-    levels = []
-    for number, ball in enumerate(balls):
-        if search == "numba":
-            level, points = _level_numba(points, ball, steady if number == 0 else None)
-        else:
-            level, points = _level_on_device(points, ball, search)
-        levels.append(level)
-    return [*levels, PointLevel(points)]
+    if search == "numba":
+        found, ends = _search_numba(points, balls, steady, known_finite)
+    else:
+        found, ends = _search_on_device(points, balls, search, known_finite)
+    levels = [_level(*each) for each in zip(found, ends, strict=True)]
+    return [*levels, PointLevel(found[-1].centres if found else points)]
 
 
 def searches_of(device: torch.device) -> list[str]:
@@ -200,45 +198,90 @@ def _seconds(cloud: Tensor, balls: Sequence[Ball], search: str) -> float:
     return time.monotonic() - begun
 
 
-def _level_on_device(points: Tensor, ball: Ball, search: str) -> tuple[PointLevel, Tensor]:
-    """Return a level and the next one's points by batched torch, or by Triton's kernels."""
+@dataclass(frozen=True)
+class Found:
+    """What the searches of a level found, on the points' device.
+
+    `numbers` (B * M,) of each centre's neighbours, which `members` holds as Groups does, or in a
+    table (B * M, slots) of which the rest means nothing.
+    """
+
+    ball: Ball
+    points: Tensor
+    centres: Tensor
+    members: Tensor
+    numbers: Tensor
+    nearest: Tensor
+    squares: Tensor
+
+
+def _search_on_device(
+    points: Tensor, balls: Sequence[Ball], search: str, known_finite: bool
+) -> tuple[list[Found], list[list[int]]]:
+    """Return all levels by batched torch or Triton's kernels, and where their samples end.
+
+    What the host needs to know of all levels is read at once: every reading waits for the device.
+    """
     if search == "triton":
         from trainers.pcdiff import neighbours_triton as neighbours
     else:
         neighbours = neighbours_torch  # type: ignore[misc]
-    chosen = neighbours.farthest_points(points, ball.centres)
-    centres = points.gather(1, chosen[..., None].expand(-1, -1, 3))
-    members, numbers = neighbours.ball_query(points, centres, ball.radius, ball.slots)
-    nearest, squares = neighbours.three_nearest(points, centres)
-    return _level(points, centres, members, numbers, nearest, squares, ball), centres
+    finite = torch.isfinite(points).all()
+    found = []
+    for ball in balls:
+        chosen = neighbours.farthest_points(points, ball.centres)
+        centres = points.gather(1, chosen[..., None].expand(-1, -1, 3))
+        members, numbers = neighbours.ball_query(points, centres, ball.radius, ball.slots)
+        nearest, squares = neighbours.three_nearest(points, centres)
+        found.append(Found(ball, points, centres, members, numbers, nearest, squares))
+        points = centres
+    totals = [level.numbers.view(len(points), -1).sum(1).cumsum(0) for level in found]
+    told = torch.cat([finite.view(1).long(), *totals]).tolist()
+    if not told.pop(0) and not known_finite:
+        raise ArithmeticError(NOT_FINITE)
+    batch = len(points)
+    return found, [[0, *told[at : at + batch]] for at in range(0, len(told), batch)]
 
 
-def _level_numba(points: Tensor, ball: Ball, steady: Steady | None) -> tuple[PointLevel, Tensor]:
-    """Return a level and the next one's points by compiled searches, a thread per sample."""
-    clouds = points.cpu().numpy()
+def _search_numba(
+    points: Tensor, balls: Sequence[Ball], steady: Steady | None, known_finite: bool
+) -> tuple[list[Found], list[list[int]]]:
+    """Return all levels by compiled searches, a thread per sample, and where their samples end.
 
-    def search(sample: int) -> tuple[Any, ...]:
-        cloud = clouds[sample]
-        boxes = (
-            neighbours_numba.boxes(cloud, neighbours_numba.BOX)
-            if steady is None
-            else steady.boxes(sample, cloud)
-        )
-        chosen = neighbours_numba.farthest_points(cloud, ball.centres, *boxes)
-        centres = cloud[chosen]
-        found = neighbours_numba.ball_query(cloud, centres, ball.radius, ball.slots)
-        return centres, *found, *neighbours_numba.three_nearest(cloud, centres)
+    The host waits for the device once, for the points.
+    """
+    device, clouds = points.device, points.cpu().numpy()
+    if not known_finite and not np.isfinite(clouds).all():
+        raise ArithmeticError(NOT_FINITE)
 
-    per_sample = list(zip(*each_sample(search, range(len(clouds))), strict=True))
-    for sample, members in enumerate(per_sample[1]):
-        members += sample * points.shape[1]
-    device = points.device
-    centres = torch.from_numpy(np.stack(per_sample[0])).to(device)
-    members = torch.from_numpy(np.concatenate(per_sample[1]).astype(np.int64)).to(device)
-    numbers = torch.from_numpy(np.concatenate(per_sample[2]).astype(np.int64)).to(device)
-    nearest = torch.from_numpy(np.stack(per_sample[3]).astype(np.int64)).to(device)
-    squares = torch.from_numpy(np.stack(per_sample[4])).to(device)
-    return _level(points, centres, members, numbers, nearest, squares, ball), centres
+    def search(sample: int) -> list[tuple[Any, ...]]:
+        cloud, levels = clouds[sample], []
+        for number, ball in enumerate(balls):
+            boxes = (
+                neighbours_numba.boxes(cloud, neighbours_numba.BOX)
+                if steady is None or number
+                else steady.boxes(sample, cloud)
+            )
+            centres = cloud[neighbours_numba.farthest_points(cloud, ball.centres, *boxes)]
+            members, numbers = neighbours_numba.ball_query(cloud, centres, ball.radius, ball.slots)
+            members += sample * len(cloud)
+            levels.append(
+                (centres, members, numbers, *neighbours_numba.three_nearest(cloud, centres))
+            )
+            cloud = centres
+        return levels
+
+    found, ends = [], []
+    for ball, *samples in zip(balls, *each_sample(search, range(len(clouds))), strict=True):
+        centres, members, numbers, nearest, squares = zip(*samples, strict=True)
+        ends.append([0, *itertools.accumulate(map(len, members))])
+        # All at once and 32 bits wide, not waited for.
+        stacked = (np.stack(centres), *map(np.concatenate, (members, numbers)), np.stack(nearest))
+        parts = [sent(torch.from_numpy(part), device) for part in (*stacked, np.stack(squares))]
+        whole = [part.long() for part in parts[1:4]]
+        found.append(Found(ball, points, parts[0], *whole, parts[4]))
+        points = parts[0]
+    return found, ends
 
 
 def each_sample(task: Callable[[Any], Any], samples: Sequence[Any]) -> list[Any]:
@@ -250,28 +293,25 @@ def each_sample(task: Callable[[Any], Any], samples: Sequence[Any]) -> list[Any]
         return list(pool.map(task, samples))
 
 
-def _level(
-    points: Tensor,
-    centres: Tensor,
-    members: Tensor,
-    numbers: Tensor,
-    nearest: Tensor,
-    squares: Tensor,
-    ball: Ball,
-) -> PointLevel:
-    batch = points.shape[0]
+def _level(found: Found, ends: list[int]) -> PointLevel:
+    """Return the level of what was found; `ends` are those of the samples' entries, from 0 on."""
+    points, centres, numbers, ball = found.points, found.centres, found.numbers, found.ball
     starts = torch.cat([numbers.new_zeros(1), numbers.cumsum(0)])
-    weights = torch.ones(members.shape[0], device=members.device)
+    weights = torch.ones(ends[-1], device=points.device)
     weights[starts[:-1]] += (ball.slots - numbers).float()
     owners = torch.repeat_interleave(
-        torch.arange(len(numbers), device=members.device), numbers, output_size=len(members)
+        torch.arange(len(numbers), device=points.device), numbers, output_size=ends[-1]
     )
-    ends = starts[:: ball.centres].tolist()
+    members = found.members
+    if members.dim() == 2:
+        slots = torch.arange(ends[-1], device=points.device) - starts[owners]
+        members = members[owners, slots]
     offsets = points.flatten(0, 1)[members] - centres.flatten(0, 1)[owners]
     spans = tuple(itertools.pairwise(ends))
     groups = Groups(members, starts, weights, owners, offsets, spans, ball.slots)
-    base = torch.arange(batch, device=nearest.device)[:, None, None] * ball.centres
-    return PointLevel(points, groups, (nearest + base).flatten(0, 1), interpolation_shares(squares))
+    base = torch.arange(len(points), device=points.device)[:, None, None] * ball.centres
+    nearest = (found.nearest + base).flatten(0, 1)
+    return PointLevel(points, groups, nearest, interpolation_shares(found.squares))
 
 
 def interpolation_shares(squares: Tensor) -> Tensor:

@@ -105,7 +105,8 @@ def _in_ball(  # type: ignore[no-untyped-def]
 def ball_query(points: Tensor, centres: Tensor, radius: float, most: int) -> tuple[Tensor, Tensor]:
     """Return the points (B, N, 3) within radius of centres (B, M, 3), the first `most` by index.
 
-    As neighbours_torch's: flat indices into (B * N), and their number (B * M,).
+    Returns a table (B * M, most) of flat indices into (B * N), and how many of each row are meant
+    (B * M,). Not their list as neighbours_torch does: how long it is only the device knows.
     """
     batch, number, _ = points.shape
     device, width = points.device, centres.shape[1]
@@ -116,9 +117,8 @@ def ball_query(points: Tensor, centres: Tensor, radius: float, most: int) -> tup
     block = min(BALL_BLOCK, triton.next_power_of_2(number))
     settings = {"most": most, "block": block, "enable_fp_fusion": False}
     _in_ball[(width, batch)](*columns, found, numbers, limit, number, **settings)
-    taken = torch.arange(most, device=device) < numbers[..., None]
     flat = found.long() + number * torch.arange(batch, device=device)[:, None, None]
-    return flat[taken], numbers.flatten().long()
+    return flat.flatten(0, 1), numbers.flatten().long()
 
 
 @triton.jit  # type: ignore[untyped-decorator, unused-ignore]

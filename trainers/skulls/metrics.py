@@ -85,9 +85,7 @@ def bounding_box(mask: np.ndarray, margin: Iterable[int]) -> tuple[slice, ...] |
     return tuple(boxes)
 
 
-def common_box(
-    a: np.ndarray, b: np.ndarray, margin: Iterable[int]
-) -> tuple[slice, ...] | None:
+def common_box(a: np.ndarray, b: np.ndarray, margin: Iterable[int]) -> tuple[slice, ...] | None:
     """Return the slices around two masks together, as bounding_box does of their union."""
     margin = tuple(margin)
     boxes = [box for mask in (a, b) if (box := bounding_box(mask, margin)) is not None]
