@@ -236,11 +236,11 @@ def _search_on_device(
         found.append(Found(ball, points, centres, members, numbers, nearest, squares))
         points = centres
     totals = [level.numbers.view(len(points), -1).sum(1).cumsum(0) for level in found]
-    told = torch.cat([finite.view(1).long(), *totals]).tolist()
-    if not told.pop(0) and not known_finite:
+    counted = torch.cat([finite.view(1).long(), *totals]).tolist()
+    if not counted.pop(0) and not known_finite:
         raise ArithmeticError(NOT_FINITE)
     batch = len(points)
-    return found, [[0, *told[at : at + batch]] for at in range(0, len(told), batch)]
+    return found, [[0, *counted[at : at + batch]] for at in range(0, len(counted), batch)]
 
 
 def _search_numba(
