@@ -190,6 +190,11 @@ def start_session(
     return _write(state, session)
 
 
+def begin_since_boot(state: StateDirectory, now: Moment) -> Moment:
+    """When a session would begin that is opened now, since boot; or the end of the one before."""
+    return _after(load_session(state), _parse_since("boot", now), "boot", now)
+
+
 def end_session(state: StateDirectory) -> Session:
     """End the open session now. Raises NotFound when there is none."""
     return _write(state, _ended(_open_session(state), moment_now()))

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 import msgspec
 
 from runners.diagnosis.evidence import Evidence, LogPart
+from runners.diagnosis.full_disk import without_words
 from runners.diagnosis.signatures import Signature, Tier
 from runners.diagnosis.suspects import (
     Suspect,
@@ -86,7 +87,7 @@ def diagnose(evidence: Evidence, signatures: tuple[Signature, ...]) -> Diagnosis
         return done
     suspects = find_suspects(evidence.logs, signatures)
     chosen = choose(suspects, evidence)
-    return (
+    found = (
         _memory_killer(evidence, chosen, looked)
         or _hardware(evidence, looked)
         or _error_file(evidence, signatures, looked)
@@ -94,6 +95,9 @@ def diagnose(evidence: Evidence, signatures: tuple[Signature, ...]) -> Diagnosis
         or _from_text(chosen, suspects, evidence, signatures, looked)
         or _from_exit(evidence, looked)
     )
+    if isinstance(found, NotKnown) and evidence.full_disk:
+        return without_words(found, evidence.full_disk, signatures)
+    return found
 
 
 def choose(suspects: list[Suspect], evidence: Evidence) -> Suspect | None:

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from runners.diagnosis.awaited_run import Awaited, find_awaited
+from runners.diagnosis.full_disk import find_full_disk
 from runners.host.files import modified_at, open_plain, read_json
 from runners.host.identity import boot_id, boot_time
 from runners.host.procfs import memory_kills
@@ -52,6 +53,7 @@ class Evidence(msgspec.Struct, frozen=True):
     """Everything a verdict may rest on; `exit_code` is the shell's (128 + signal) or negative.
 
     `oom_kills` are those the run's control group counted, None when it cannot be known.
+    `full_disk` is where the file system is mounted that was full as it ended.
     """
 
     state: State = State.FAILED
@@ -65,6 +67,7 @@ class Evidence(msgspec.Struct, frozen=True):
     pids: frozenset[int] = frozenset()
     processes: int = 0
     awaited: Awaited | None = None
+    full_disk: str = ""
 
 
 def gather_evidence(run: Run) -> Evidence:
@@ -91,6 +94,7 @@ def gather_evidence(run: Run) -> Evidence:
         pids=frozenset(pids),
         processes=processes_of(run) or 0,
         awaited=find_awaited(run),
+        full_disk=find_full_disk(run),
     )
 
 

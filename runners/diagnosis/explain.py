@@ -7,6 +7,7 @@ import msgspec
 
 from runners.diagnosis.diagnosis import diagnose
 from runners.diagnosis.evidence import gather_evidence
+from runners.diagnosis.full_disk import KIND, disk_in, find_full_disk, on_disk
 from runners.diagnosis.signatures import load_signatures
 from runners.diagnosis.verdict import Diagnosis, NotKnown
 from runners.host.files import open_plain
@@ -31,6 +32,8 @@ def explain_run(run: Run) -> Diagnosis | NotKnown:
     except WrongInput as error:
         return NotKnown("signatures_unusable", f"not known: {error.message}", ())
     found = diagnose(gather_evidence(run), signatures)
+    if isinstance(found, Diagnosis) and found.kind == KIND:
+        found = on_disk(found, find_full_disk(run, found.line) or disk_in(found.line))
     if isinstance(found, Diagnosis) and found.offset is not None:
         number = line_number(Path(run.directory) / "output.log", found.offset, found.line)
         found = found if number is None else _at_line(found, number)

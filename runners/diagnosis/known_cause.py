@@ -12,6 +12,7 @@ import msgspec
 
 from runners.diagnosis.diagnosis import REFUSED_SETTINGS
 from runners.diagnosis.explain import explain_run
+from runners.diagnosis.full_disk import KIND, find_full_disk
 from runners.diagnosis.verdict import Diagnosis, cause_text
 from runners.model.run import Run
 from runners.model.states import State
@@ -45,8 +46,10 @@ def cause_of(run: Run, code: int) -> dict[str, str | int | None] | None:
         return None
     text = cause_text(verdict, _place(ended))
     text = text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
-    lasting = verdict.is_lasting
-    return {"class": verdict.kind, "summary": text, "rank": verdict.rank, "lasting": lasting}
+    cause: dict[str, str | int | None] = {"class": verdict.kind, "summary": text}
+    if verdict.kind == KIND and (disk := find_full_disk(ended, verdict.line)):
+        cause["disk"] = disk
+    return {**cause, "rank": verdict.rank, "lasting": verdict.is_lasting}
 
 
 def _place(run: Run) -> str:

@@ -144,6 +144,8 @@ class Ending(_Cause, total=False):
     diagnosis: str
     """The class of the known cause, and that cause in a few words."""
     summary: str
+    disk: str
+    """Where the file system is mounted that was full as the run ended."""
     lasting: bool
     """The known cause stays: started again, the program fails the same way."""
     not_restarted: bool

@@ -175,3 +175,34 @@ def test_a_run_of_an_earlier_version_has_no_room_and_no_harm(cli: CommandLine) -
     run.stop_reserve.unlink()
     cli.run("stop", run.id, "--wait")
     assert record(run)["state"] == "stopped"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounting needs root")
+@pytest.mark.parametrize(
+    "program",
+    [
+        "cat /dev/zero >filler 2>/dev/null; exit 1",
+        "dd if=/dev/zero of=filler bs=64k",
+        "tar cf filler /usr/bin",
+        'python3 -c \'open("filler", "wb").write(bytes(9 << 20))\'',
+    ],
+)
+def test_a_run_that_fails_for_want_of_room_says_which_disk(
+    cli: CommandLine, tmp_path: Path, program: str
+) -> None:
+    """In words of its own or without any; also after there is room again."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    if os.system(f"mount -t tmpfs -o size=2m tmpfs {disk} 2>/dev/null"):
+        pytest.skip("nothing may be mounted here")
+    try:
+        run = cli.command("sh", "-c", f"cd {disk} && {program}")
+        found = cli.ended(run)
+        assert found["state"] == "failed" and str(disk) in found["reason"]
+        assert (found["ending"]["diagnosis"], found["ending"]["disk"]) == ("disk_full", str(disk))
+        (disk / "filler").unlink()
+        verdict = json.loads(cli.run("diagnose", run.id, "--json").stdout)["diagnosis"]
+        assert verdict["class"] == "disk_full" and str(disk) in verdict["cause"]
+        assert "resume" in verdict["remedies"] and verdict["remedy"]
+    finally:
+        os.system(f"umount -l {disk}")

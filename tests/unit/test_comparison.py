@@ -7,16 +7,17 @@ import msgspec
 import pytest
 
 from runners.cost.run_costs import RunCost
+from runners.model.python_command import STDBUF
 from runners.model.run import Labels
 from runners.model.states import State
 from runners.watch.metrics.final import FinalMetric
 from runners.watch.metrics.final_maker import make_final
-from tests.support import make_run
+from tests.support import make_plan, make_run
 from tui.panel.screens.compare import draw_comparison
 from tui.views.runs.comparison import change, compare, differing
 from tui.views.runs.comparison_text import csv_rows, spread_text, tables_of, to_json
 from tui.views.runs.run_facts import RunFacts
-from tui.views.runs.run_settings import argv_settings, same
+from tui.views.runs.run_settings import argv_settings, same, started_with
 
 
 @pytest.mark.parametrize(
@@ -32,8 +33,14 @@ from tui.views.runs.run_settings import argv_settings, same
 )
 def test_a_command_line_is_taken_apart(line: str, settings: dict[str, str]) -> None:
     found = argv_settings(line.split())
+    assert found == argv_settings([*STDBUF, *line.split()]), "a plan puts it before a program"
     command = found.pop("command")
     assert found == settings and command.split()[0] == line.split()[0]
+
+
+def test_settings_in_a_shell_s_line_are_found_behind_what_a_plan_puts_before_it() -> None:
+    plan = make_plan(argv=[*STDBUF, "sh", "-c", "python train.py --lr 3e-4 | tee log"])
+    assert started_with(make_run(State.DONE, plan=plan))["lr"] == "3e-4"
 
 
 def test_the_same_number_spelled_otherwise_is_no_difference() -> None:

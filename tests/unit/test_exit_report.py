@@ -243,3 +243,8 @@ def test_a_shell_that_exits_with_0_hides_no_error(
     ending = Ending(cause=EndingCause.COMPLETED)
     add_doubts(ending, run, ["python", "train.py"], [])
     assert "error" not in ending
+
+
+def test_the_full_disk_is_kept(run: RunDirectory, world: SimpleNamespace) -> None:
+    world.answer = {**NO_CAUSE, "class": "disk_full", "summary": "full", "disk": "/data"}
+    assert judge_ending(run, None, 1)[1]["disk"] == "/data"

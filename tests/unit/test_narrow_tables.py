@@ -1,10 +1,14 @@
 """Tables of commands on a terminal that is narrower than they are: aligned, nothing cut off."""
 
 import pytest
+from rich.cells import cell_len
 
+from runners.model.states import State
 from tui.cli import output
+from tui.views.format import _PLAIN, cells_of
 
 HEADINGS = ("run", "state", "eta", "reason")
+STATES = ("state", "failed", "done")
 LONG = "out of GPU memory after step 812 of its third attempt"
 ROWS = [
     ("20261126-162650-trian-18f3", "failed", "—", LONG),
@@ -40,3 +44,36 @@ def test_elsewhere_a_row_is_a_line(
     """In a pipe, where there is room, and where folding would be of no use."""
     shown = lines(width, monkeypatch, capsys)
     assert len(shown) == 3 and shown[1].endswith(LONG) and shown[1].startswith(ROWS[0][0])
+
+
+@pytest.mark.parametrize("width", [30, 44, 60, 0])
+def test_letters_of_two_cells_are_counted_as_such(
+    width: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Names in scripts that take two cells a letter, and emoji; in pairs, too."""
+    rows = [
+        ("训练高斯解码器的实验甲", "failed", "🚀🚀 显存不足, third attempt of all"),
+        ("plain", "done", "—"),
+    ]
+    monkeypatch.setattr(output, "terminal_width", lambda: width)
+    output.print_table(("run", "state", "reason"), rows)
+    shown = capsys.readouterr().out.splitlines()
+    if width:
+        assert max(map(cell_len, shown)) <= width
+    begins = [
+        cell_len(line[: line.index(word)]) for line in shown for word in STATES if word in line
+    ]
+    assert len(begins) == 3 and len(set(begins)) == 1, "states stand below each other"
+    together = "".join("".join(line.split()) for line in shown)
+    assert sorted(together) == sorted(
+        "".join("".join(row).replace(" ", "") for row in (("run", "state", "reason"), *rows))
+    )
+    output.print_pairs([("名前", "a"), ("name", "b")])
+    first, second = capsys.readouterr().out.splitlines()
+    assert cell_len(first) == cell_len(second)
+
+
+def test_signs_that_our_tables_have_take_a_cell() -> None:
+    """What is counted without a table of widths is what that table says."""
+    for letter in {*"".join(state.sign for state in State), *_PLAIN}:
+        assert cells_of(letter) == cell_len(letter) == 1, letter

@@ -10,7 +10,7 @@ from typing import Any, TextIO
 from runners.model.errors import ExitCode, FresnelError
 from runners.model.run import Run
 from runners.model.states import State
-from tui.views.format import DASH
+from tui.views.format import DASH, cells_of, fitted, folded, is_plain
 from tui.views.safe import OUTPUT, safe_cell, safe_json
 
 _LEAST_COLUMN = 9
@@ -84,18 +84,26 @@ def print_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """
     columns = [_safe_cells(cells) for cells in zip(*rows, strict=True)] or [[] for _ in headings]
     columns = [[heading, *cells] for heading, cells in zip(headings, columns, strict=True)]
-    widths = [max(map(len, cells)) for cells in columns]
+    widths = [_width(cells) for cells in columns]
     room, narrow = terminal_width(), None
     if room and sum(widths) + 2 * (len(widths) - 1) > room:
         # What says nothing of any row gives way first.
         columns = [column for column in columns if set(column[1:]) - {"", DASH}] or columns
-        widths = [max(map(len, cells)) for cells in columns]
+        widths = [_width(cells) for cells in columns]
         narrow = _narrowed(widths, room, 2) or _narrowed(widths, room, 1)
     gap = "  " if narrow is None or sum(narrow) + 2 * (len(narrow) - 1) <= room else " "
     line = gap.join(f"{{:<{width}}}" for width in narrow or widths).format
     for row in zip(*columns, strict=True):
         for part in (row,) if narrow is None else _folded(row, narrow):
-            print(line(*part).rstrip())
+            if is_plain("".join(part)):
+                print(line(*part).rstrip())
+            else:
+                print(gap.join(map(fitted, part, narrow or widths)).rstrip())
+
+
+def _width(cells: Sequence[str]) -> int:
+    """What a column takes; nearly always as many cells as letters, which all at once say."""
+    return max(map(len if is_plain("".join(cells)) else cells_of, cells))
 
 
 def _narrowed(widths: Sequence[int], room: int, gap: int) -> list[int] | None:
@@ -109,10 +117,7 @@ def _narrowed(widths: Sequence[int], room: int, gap: int) -> list[int] | None:
 
 
 def _folded(row: Sequence[str], widths: Sequence[int]) -> Iterable[Sequence[str]]:
-    from textwrap import wrap
-
-    cells = [wrap(cell, width) for cell, width in zip(row, widths, strict=True)]
-    return zip_longest(*cells, fillvalue="")
+    return zip_longest(*map(folded, row, widths), fillvalue="")
 
 
 def _safe_cells(cells: Sequence[str]) -> Sequence[str]:
@@ -122,14 +127,14 @@ def _safe_cells(cells: Sequence[str]) -> Sequence[str]:
 
 def print_pairs(pairs: Sequence[tuple[str, str]], width: int = 0) -> None:
     """Names and values, one pair a line; names in `width` cells, or as many as they need."""
-    width = width or max(len(name) for name, _ in pairs)
+    width = width or max(cells_of(name) for name, _ in pairs)
     for name, value in pairs:
-        print(f"{safe_cell(name).ljust(width)}  {safe_cell(value)}")
+        print(f"{fitted(safe_cell(name), width)}  {safe_cell(value)}")
 
 
 def print_details(sections: Sequence[tuple[str, Sequence[tuple[str, str]]]]) -> None:
     """Sections of names and values, one pair a line, an empty line between two sections."""
-    width = max(len(name) for _, pairs in sections for name, _ in pairs)
+    width = max(cells_of(name) for _, pairs in sections for name, _ in pairs)
     for i, (_, pairs) in enumerate(sections):
         if i:
             print()

@@ -190,7 +190,7 @@ def _texts(rows: list[RunRow], key: str, context: TableContext) -> list[str]:
 
 
 def _print(rows: list[RunRow], columns: list[str] | None, metric: str | None) -> None:
-    context = TableContext(time.time(), metric)
+    context = TableContext(time.time(), metric, {row.id: row.name for row in rows})
     if columns is None:
         has_validation = any(row.validation is not None for row in rows)
         columns = [key for key in _BY_DEFAULT if key != "validation" or has_validation]

@@ -8,6 +8,10 @@ from runners.model.states import State
 
 DASH = "—"
 _SPARKS = "▁▂▃▄▅▆▇█"
+_PLAIN = frozenset(map(chr, (*range(32, 127), *range(160, 173), *range(174, 768)))) | frozenset(
+    f"—–…≥≤×·●○▶◷◌◼✔✘■□⚠◇★←→↑↓─│░{_SPARKS}"
+)
+"""A set is looked through sooner than a table of widths is imported."""
 
 
 def live_texts(states: Iterable[State]) -> tuple[str, str]:
@@ -28,9 +32,14 @@ def first_line(text: str) -> str:
     return f"{head} …" if more else head
 
 
+def is_plain(text: str) -> bool:
+    """Whether a cell of a terminal is surely enough for each letter: Latin, signs of our own."""
+    return text.isascii() or not set(text) - _PLAIN
+
+
 def cells_of(text: str) -> int:
     """How many cells of a terminal `text` takes: letters of some scripts, and emoji, two."""
-    if text.isascii():
+    if is_plain(text):
         return len(text)
     from rich.cells import cell_len  # commands start without
 
@@ -45,6 +54,27 @@ def cut(text: str, width: int) -> str:
     while left and cells_of(left) >= width:
         left = left[:-1]
     return left + "…"
+
+
+def folded(text: str, width: int) -> list[str]:
+    """`text` in lines of at most `width` cells, broken between words where that goes."""
+    if is_plain(text):
+        from textwrap import wrap  # few tables are wider than their terminal
+
+        return wrap(text, width)
+    lines = [""]
+    for word in text.split():
+        gap = " " if lines[-1] else ""
+        if cells_of(lines[-1] + gap + word) <= width:
+            lines[-1] += gap + word
+            continue
+        lines += [""] if lines[-1] else []
+        for letter in word:
+            # A letter of two cells has no place in one.
+            if lines[-1] and cells_of(lines[-1] + letter) > width:
+                lines.append("")
+            lines[-1] += letter
+    return lines
 
 
 def fitted(text: str, width: int, right: bool = False) -> str:

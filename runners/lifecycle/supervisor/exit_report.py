@@ -104,6 +104,8 @@ def _add_cause(run: RunDirectory, code: int, ending: Ending) -> None:
         _, output = helpers.run("explain", run.path, str(code), within_s=_EXPLAINED_WITHIN_S)
         answer = json.loads(output)
         ending["diagnosis"], ending["summary"] = str(answer["class"]), str(answer["summary"])
+        if answer.get("disk"):
+            ending["disk"] = str(answer["disk"])
         if answer["lasting"]:
             ending["lasting"] = True
         if answer["rank"] is not None:

@@ -99,7 +99,7 @@ class ReasonLine(Widget):
         # In the log's place it is said in full why a run of this machine waits.
         explains_itself = row is not None and row.state is State.QUEUED and not row.machine
         if not text and row is not None and not explains_itself:
-            text = cut_reason(row, pane.lines.cells)
+            text = cut_reason(row, pane.lines.cells, pane.lines.names.known)
         if text != self._text or text.style != self._text.style:
             self._text = text
             self.display = bool(text)

@@ -27,7 +27,7 @@ from tui.panel.screens.dialogs import (
 from tui.panel.widgets.named_lines import NamedLines
 from tui.snapshot.feed import PanelSnapshot
 from tui.snapshot.questions import Question
-from tui.views.format import DASH, go_on_text
+from tui.views.format import DASH, cells_of, fitted, go_on_text
 from tui.views.money.cost_report import CostPage, CostTable, padded
 from tui.views.money.guard_text import guard_text, watched_text
 from tui.views.money.money_text import session_pairs, total_text
@@ -243,10 +243,10 @@ def _table_lines(table: CostTable, room: int) -> list[Text]:
         if place == 0 or any(row[place] not in ("", DASH) for row in table.rows)
     ]
     rows = [tuple(row[place] for place in kept) for row in (table.headings, *table.rows)]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    widths = [max(map(cells_of, column)) for column in zip(*rows, strict=True)]
     widths[0] = min(widths[0], max(_LEAST_NAME, room - sum(widths[1:]) - 2 * len(widths[1:])))
     names = short_names([row[0] for row in rows], widths[0])
     lines = [padded((names[row[0]], *row[1:]), widths) for row in rows]
-    width = max(map(len, lines))
-    heading = Text(lines[0].ljust(width), style="bold")
-    return [heading, *(Text(line.ljust(width), style="not bold") for line in lines[1:])]
+    width = max(map(cells_of, lines))
+    heading = Text(fitted(lines[0], width), style="bold")
+    return [heading, *(Text(fitted(line, width), style="not bold") for line in lines[1:])]

@@ -19,6 +19,7 @@ from textual.widgets.option_list import Option
 from runners.cost.opening import Per, rate_caveat, recognised_price
 from runners.cost.prices import PriceEntry
 from runners.gpus.cards import list_cards
+from runners.host.clock import local_time
 from runners.model.errors import FresnelError, WrongInput
 from runners.model.gpus import GpuReading
 from tui.panel.chosen_place import ChosenPlace
@@ -26,7 +27,7 @@ from tui.panel.hotkeys import hotkey
 from tui.panel.screens.dialogs import PlaceForm, QuestionScreen, form_buttons, if_answered, is_open
 from tui.panel.widgets.launch.fields import FormField
 from tui.snapshot.questions import Question
-from tui.views.format import dollars
+from tui.views.format import dollars, duration
 from tui.views.money.session_offer import SessionOffer
 
 
@@ -42,6 +43,7 @@ class SessionScreen(PlaceForm):
         super().__init__(place, do)
         self.reading: GpuReading | None = None
         self.prices: list[PriceEntry] = []
+        self._offer: SessionOffer | None = None
 
     def compose(self) -> ComposeResult:
         """Prices, fields, what it comes to."""
@@ -66,7 +68,7 @@ class SessionScreen(PlaceForm):
         if not is_open(self):
             return
         prices, fitting = offer.prices, offer.fitting
-        self.reading, self.prices = offer.reading, prices
+        self.reading, self.prices, self._offer = offer.reading, prices, offer
         names = self.query_one(OptionList)
         names.add_options(
             [Option(_price_line(entry, i < fitting)) for i, entry in enumerate(prices)]
@@ -126,10 +128,20 @@ class SessionScreen(PlaceForm):
         text = Text(f"{dollars(hourly_rate(chosen, gpus))}/h for this machine", style="bold")
         if chosen.source:
             text.append(f"  {chosen.source}, {chosen.date}", style="dim")
+        text.append(self._from_when(hourly_rate(chosen, gpus)))
         caveat = self._caveat(price, per, gpus)
         if caveat:
             text.append(f"\n⚠ {caveat}", style="yellow")
         self.query_one("#session-says", Static).update(text)
+
+    def _from_when(self, rate: Decimal) -> str:
+        """Since when a session since boot counts, and what that comes to by now."""
+        offer, since = self._offer, self.fields["since"].value
+        if offer is None or offer.since is None or since not in ("", "boot"):
+            return ""
+        spent = rate * Decimal(offer.since_s) / 3600
+        begun = f"counted from {local_time(offer.since, '%a %H:%M')}"
+        return f"\n{begun}, {duration(offer.since_s)} ago: {dollars(spent)} so far"
 
     def _caveat(self, price: str, per: Per, gpus: int) -> str:
         if self.reading is None:

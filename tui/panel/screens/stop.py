@@ -12,6 +12,7 @@ from textual.content import Content
 from textual.widgets import Button, Static
 
 from runners.host.clock import age
+from runners.model.run_ids import by_names
 from runners.model.spec import Rung
 from runners.model.states import State
 from tui.panel.hotkeys import hotkey
@@ -129,7 +130,7 @@ class StopScreen(Dialog[str]):
         text.append("How: ", style="bold")
         text.append(
             " → ".join(f"{rung.how} {duration(rung.wait_s)}" for rung in following)
-            or (run.reason if run.plan is None else "")
+            or (by_names(run.reason) if run.plan is None else "")
             or "nothing is left to try"
         )
         text.append("\nNewest checkpoint: ", style="bold")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from rich.text import Text
 from textual.theme import Theme
@@ -11,6 +11,7 @@ from runners.model.states import State
 from runners.places.run_row import RunRow
 from tui.panel.theme.palette import run_colour
 from tui.views.format import fitted
+from tui.views.runs.ended_index import EndedRows
 from tui.views.runs.run_columns import Cell, TableContext, brief_remark, heading_of, remark_span
 from tui.views.runs.run_sort import SortKey
 
@@ -55,11 +56,12 @@ def draw_row(
     text = Text(no_wrap=True)
     text.append(f"{first:<2}", style=f"{run_colour(letter, theme)} bold" if letter else "bold")
     text.append(f"{row.state.sign} ", style=style)
-    start, end = remark_span(row, cells)
+    start, end = remark_span(row, cells, context.names)
     for cell in cells:
         key, width = cell.column.key, cell.width
         if cell.start == start and end > start:
-            text.append(fitted(brief_remark(row), end - start) + " ", style=remark_style(row))
+            remark = brief_remark(row, context.names)
+            text.append(fitted(remark, end - start) + " ", style=remark_style(row))
         if start <= cell.start < end:
             continue
         if key == "name":
@@ -75,10 +77,10 @@ def draw_row(
     return text
 
 
-def cut_reason(row: RunRow, cells: Sequence[Cell]) -> Text:
+def cut_reason(row: RunRow, cells: Sequence[Cell], names: Mapping[str, str] | None = None) -> Text:
     """A row's whole reason where these columns have no room for it; empty where they do."""
-    text = brief_remark(row)
-    start, end = remark_span(row, cells)
+    text = brief_remark(row, names)
+    start, end = remark_span(row, cells, names)
     own = next((cell.width for cell in cells if cell.column.key == "reason"), 0)
     room = end - start if end > start else own
     # Nothing is the same nothing in every state: another one has the screen laid out anew.
@@ -89,3 +91,21 @@ def remark_style(row: RunRow) -> str:
     """How a reason looks: as its state, yellow where somebody is to look."""
     asks = row.urgent and (row.is_live or row.state is State.DONE)
     return "yellow bold" if asks else row.state.style
+
+
+class NamesNow:
+    """How runs are called now, for the reasons of ended runs that name another."""
+
+    def __init__(self) -> None:
+        self.known: dict[str, str] = {}
+        self._of_ended: tuple[int, dict[str, str]] = (-1, {})
+
+    def of(self, ended: EndedRows, live: Mapping[str, RunRow]) -> Mapping[str, str]:
+        """By id; nothing where no reason of these `ended` runs names another."""
+        version, called = self._of_ended
+        if version != ended.version:
+            names = any("-" in row.remark and brief_remark(row) != row.remark for row in ended.rows)
+            called = {row.id: row.name for row in ended.rows} if names else {}
+            self._of_ended = ended.version, called
+        self.known = {**called, **{row.id: row.name for row in live.values()}} if called else {}
+        return self.known

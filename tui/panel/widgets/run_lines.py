@@ -13,7 +13,7 @@ from textual.theme import Theme
 from runners.model.late_pattern import late_pattern
 from runners.places.remote import RemoteRows, as_of
 from runners.places.run_row import RunRow, running_first
-from tui.panel.widgets.run_line import MARGIN, draw_header, draw_row
+from tui.panel.widgets.run_line import MARGIN, NamesNow, draw_header, draw_row
 from tui.snapshot.feed import PanelSnapshot
 from tui.views.format import live_texts
 from tui.views.runs.ended_index import EndedRows
@@ -81,6 +81,7 @@ class RunLines(Sequence[Text]):
         self._costs_wanted = False
         self._unknown_ended: tuple[tuple[str, ...], int, bool] = ((), 0, True)
         self._names: dict[tuple[str, int], str] = {}
+        self.names = NamesNow()
         self._shown: frozenset[str] = frozenset()
         self._table_context = TableContext(0.0)
         self._theme: Theme | None = None
@@ -219,9 +220,10 @@ class RunLines(Sequence[Text]):
     def lay_out(self, width: int, theme: Theme) -> Text:
         """Fit the columns to the width; the header over them."""
         self._theme = theme
-        self._table_context = TableContext(self.time, self.choice.metric)
+        names = self.names.of(self.ended, self.live)
+        self._table_context = TableContext(self.time, self.choice.metric, names)
         sample = [*self.live.values(), *map(self._row_of, self.table.lines[:_SAMPLE])]
-        # A column that was there stays: with the one run that had a value it would come and go.
+        # A column that was there stays: with a single run's value it would come and go.
         self._shown |= {key for key, test in _CHANGING.items() if any(map(test, sample))}
         longest = max((len(row.name) + 2 for row in sample), default=8)
         named: tuple[Column, ...] = ()

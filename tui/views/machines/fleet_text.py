@@ -5,7 +5,7 @@ from decimal import Decimal
 from typing import NamedTuple
 
 from runners.model.units import counted
-from tui.views.format import dollars
+from tui.views.format import dollars, fitted
 
 _NAME = 12
 _NAMED = 3
@@ -54,7 +54,7 @@ def by_free(lines: Sequence[FleetLine]) -> list[FleetLine]:
 
 def fleet_row(line: FleetLine, bar: str, width: int, name_width: int) -> str:
     """`amd       6/8 free ██▌     3 runs $15.92/h`, in as much of it as fits."""
-    name = f"{line.shown:<{name_width}.{name_width}}"
+    name = fitted(line.shown, name_width)
     rate = "" if line.rate is None else f"{dollars(line.rate)}/h"
     if line.problem:
         text = f"{name} ⚠ {line.problem}"

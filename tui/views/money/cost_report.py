@@ -26,7 +26,7 @@ from runners.places.ssh.accounts import rented_names
 from runners.slurm.accounts import AccountBudget, known_budgets
 from runners.state.layout import StateDirectory
 from runners.state.runs import list_runs
-from tui.views.format import dollars, duration
+from tui.views.format import dollars, duration, fitted
 from tui.views.money.account_budgets import BUDGET_HEADINGS, budget_rows
 from tui.views.money.machine_costs import budget_text, machine_rows
 from tui.views.money.money_text import cells
@@ -285,9 +285,9 @@ def _machine_table(report: CostReport) -> CostTable:
     return CostTable(headings, rows)
 
 
-def padded(cells_of: Sequence[str], widths: Sequence[int]) -> str:
+def padded(cells: Sequence[str], widths: Sequence[int]) -> str:
     """A row of a table in columns of these widths; amounts to the right."""
     return "  ".join(
-        cell.rjust(width) if cell[:1] in "$<≥—" else cell.ljust(width)
-        for cell, width in zip(cells_of, widths, strict=True)
+        fitted(cell, width, right=cell[:1] in tuple("$<≥—"))
+        for cell, width in zip(cells, widths, strict=True)
     ).rstrip()

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+from runners.model.run_ids import by_names
 from runners.watch.metrics.final import FinalMetric
 from tui.views.format import DASH, dollars, duration, metric
 from tui.views.json_values import fields_json, iso, number
@@ -75,7 +76,7 @@ def _outcomes(comparison: Comparison) -> list[tuple[str, ...]]:
     rows = [
         ("id", *(fact.run.id for fact in facts)),
         ("state", *(f"{fact.run.state.sign} {fact.run.state}" for fact in facts)),
-        ("reason", *(fact.run.reason or DASH for fact in facts)),
+        ("reason", *(by_names(fact.run.reason) or DASH for fact in facts)),
         ("time", *(duration(fact.seconds) for fact in facts)),
         ("cost", *(dollars(fact.money.cost) for fact in facts)),
     ]

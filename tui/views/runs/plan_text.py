@@ -61,7 +61,7 @@ def plan_summary(plan: LaunchPlan, decision: QueueDecision) -> str:
     """What a launch comes to in a line: whether it starts, on what, for how much, how long."""
     match decision:
         case Denied(reason=reason):
-            return f"cannot start: {reason}"
+            return f"cannot start: {by_names(reason)}"
         case Waiting(reason=reason):
             verdict = f"queued: {by_names(reason)}"
         case Granted():
@@ -176,7 +176,7 @@ def price_text(price: Price) -> str:
 def _gpu_pairs(plan: LaunchPlan, decision: QueueDecision) -> list[tuple[str, str]]:
     match decision:
         case Denied(reason=reason):
-            return [("GPUs", f"denied: {reason}")]
+            return [("GPUs", f"denied: {by_names(reason)}")]
         case Waiting(reason=reason):
             return [("GPUs", f"queued: {by_names(reason)}")]
         case Granted():

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 from runners.host.clock import age
@@ -26,6 +27,8 @@ class TableContext(NamedTuple):
     now: float
     metric: str | None = None
     """What `last` and `best` show; None: each run's own headline."""
+    names: Mapping[str, str] = MappingProxyType({})
+    """How runs are called now, by id."""
 
 
 class Column(NamedTuple):
@@ -40,6 +43,10 @@ class Column(NamedTuple):
     width: int
     room: int = 0
     right: bool = True
+
+
+def _remark(row: RunRow, context: TableContext, width: int) -> str:
+    return brief_remark(row, context.names)
 
 
 def _progress(row: RunRow, context: TableContext, width: int) -> str:
@@ -144,7 +151,7 @@ COLUMNS = {
         Column("tags", "tags", lambda row, *_: ",".join(row.tags), 10, right=False),
         Column("eta", "ETA", _eta, 6),
         Column("elapsed", "elapsed", _elapsed, 7),
-        Column("reason", "reason", lambda row, *_: brief_remark(row), 20, 400, right=False),
+        Column("reason", "reason", _remark, 20, 400, right=False),
     )
 }
 _FIRST = ("state", "name", "host", "progress", "last", "eta")
@@ -228,9 +235,11 @@ def fit_columns(
     return tuple(cells)
 
 
-def remark_span(row: RunRow, cells: Sequence[Cell]) -> tuple[int, int]:
+def remark_span(
+    row: RunRow, cells: Sequence[Cell], names: Mapping[str, str] | None = None
+) -> tuple[int, int]:
     """First and last cell of a row's reason, over other columns when long; (0, 0) for none."""
-    text = brief_remark(row)
+    text = brief_remark(row, names)
     if not text or (row.state is State.DONE and not row.urgent):
         return 0, 0
     order = list(COLUMNS)
@@ -269,9 +278,9 @@ def heading_of(
     return fitted(text, width, column.right)
 
 
-def brief_remark(row: RunRow) -> str:
-    """Its reason, with runs by their names and not by their ids."""
-    return by_names(row.remark)
+def brief_remark(row: RunRow, names: Mapping[str, str] | None = None) -> str:
+    """Its reason, with runs by their `names` and not by their ids."""
+    return by_names(row.remark, names)
 
 
 def number_in(value: float | None, width: int) -> str:
@@ -306,7 +315,7 @@ def table_text(key: str, context: TableContext) -> Callable[[RunRow], str]:
     if key == "state":
         return lambda row: f"{row.state.sign} {row.state}"
     if key == "reason":
-        return lambda row: row.remark
+        return lambda row: brief_remark(row, context.names)
     text, otherwise = COLUMNS[key].text, "" if key == "tags" else DASH
     width = 400 if key in ("last", "best", "validation", "tags") else 6
     return lambda row: text(row, context, width) or otherwise

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 from runners.model.late_pattern import late_pattern
+from runners.model.python_command import unwrapped
 from runners.model.run import Run
 
 _NUMBER = late_pattern(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
@@ -34,7 +35,7 @@ def started_with(run: Run) -> dict[str, str]:
 @lru_cache(maxsize=512)
 def _flags(argv: tuple[str, ...]) -> dict[str, str]:
     """The flags of a command line, also of one that a shell runs."""
-    found = argv_settings(_in_shell(argv))
+    found = argv_settings(_in_shell(unwrapped(argv)))
     found.pop("command", None)
     return found
 
@@ -53,10 +54,13 @@ def _in_shell(argv: Sequence[str]) -> Sequence[str]:
 def argv_settings(argv: Sequence[str]) -> dict[str, str]:
     """The flags of a command line as names and values; `command` is what is left of it.
 
+    What a plan has put before a program is none of it.
+
     `--lr 3e-4`, `--lr=3e-4`, `-b 32`, `optimizer.lr=3e-4` (Hydra) and `--betas 0.9 0.99` are
     understood; a flag without a value is `yes`. What a word means is only guessed: the program
     alone knows.
     """
+    argv = unwrapped(argv)
     settings: dict[str, str] = {}
     rest: list[str] = []
     at = 0

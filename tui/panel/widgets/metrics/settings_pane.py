@@ -10,6 +10,7 @@ from textual.containers import VerticalScroll
 from textual.widgets import Static
 
 from runners.model.python_command import processes_started
+from runners.model.run_ids import by_names
 from runners.model.units import indices
 from tui.panel.widgets.metrics.chart_request import RunCurve
 from tui.snapshot.curve_store import CurveStore
@@ -55,7 +56,7 @@ def describe(view: RunView, reported: dict[str, object], notes: list[str]) -> li
     """What stands beside the curves of one run."""
     run, plan = view.run, view.run.plan
     about = {
-        "state": f"{run.state}" + (f": {run.reason}" if run.reason else ""),
+        "state": f"{run.state}" + (f": {by_names(run.reason)}" if run.reason else ""),
         "took" if not run.is_live else "runs for": duration(view.seconds),
         "cost": dollars(view.money.cost),
     }
