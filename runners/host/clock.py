@@ -14,6 +14,7 @@ LAST_MOMENT = 253_370_764_800.0
 _CLOCKS_ARE_SET = 1_577_836_800.0
 """1 January 2020: an earlier moment is that of a clock that nobody has set since power was cut."""
 _AGREES_S = 60.0
+_STEP_S = 2.0
 """File servers' and other machines' clocks differ by so much at most."""
 
 
@@ -68,6 +69,22 @@ def elapsed(earlier: Moment, later: Moment) -> float | None:
 def age(moment: float, now: float) -> float | None:
     """Seconds since a moment of the wall clock (unix s); None for one that cannot be true."""
     return elapsed(Moment(moment), Moment(now))
+
+
+class WallClock:
+    """Whether the wall clock was set, by the boot's own time, which no clock changes."""
+
+    def __init__(self) -> None:
+        self._ahead = self._now()
+
+    def was_set(self) -> float:
+        """By how many seconds it was set since the last call; 0.0 where it was not."""
+        before, self._ahead = self._ahead, self._now()
+        by = self._ahead - before
+        return by if abs(by) > _STEP_S else 0.0
+
+    def _now(self) -> float:
+        return time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 def next_second(text: str, form: str) -> str:

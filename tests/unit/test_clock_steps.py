@@ -1,5 +1,6 @@
 """A clock that is set, back or forth: no time that cannot be true is shown, and order is kept."""
 
+import json
 import time
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from runners.scheduling.queue_order import Candidate, in_order
 from runners.state.layout import StateDirectory
 from runners.state.records import plan_fields
 from runners.state.runs import find_run
+from runners.watch.metrics.live import LiveReport
 from tui.views.runs.row_reading import row_of_view
 from tui.views.runs.run_columns import COLUMNS, TableContext
 from tui.views.runs.run_view import view_run
@@ -149,3 +151,40 @@ def test_the_queue_keeps_its_order_when_the_clock_is_set_back() -> None:
     first = Candidate("20261120-100000-b-0001", GpuRequest(), created=NOW)
     second = Candidate("20261120-100001-a-0001", GpuRequest(), created=NOW - YEARS)
     assert in_order([second, first]) == [first, second]
+
+
+@pytest.mark.parametrize("step", [3600.0, -3600.0])
+@pytest.mark.parametrize("by_events", [True, False], ids=["events", "output"])
+def test_what_is_left_of_a_run_is_as_long_whatever_the_clock_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: float, by_events: bool
+) -> None:
+    """A step a second; the clock is set between two looks, an event of before is still unread."""
+    wall, up = [NOW], [1000.0]
+    monkeypatch.setattr(time, "time", lambda: wall[0])
+    monkeypatch.setattr(time, "clock_gettime", lambda _: up[0])
+    run = msgspec.structs.replace(run_of(started=NOW), directory=str(tmp_path))
+    file = tmp_path / ("events.jsonl" if by_events else "output.log")
+    report, left = LiveReport(run), []
+
+    def say(number: int) -> None:
+        event = {"v": 1, "type": "metrics", "time": wall[0], "step": number, "loss": 1.0}
+        line = f"step {number}/1000 loss 1.0"
+        start = {"v": 1, "type": "start", "time": wall[0], "steps": 1000}
+        with file.open("a") as output:
+            if by_events and not number:
+                output.write(json.dumps(start) + "\n")
+            output.write((json.dumps(event) if by_events else line) + "\n")
+
+    for number in range(60):
+        say(number)
+        wall[0], up[0] = wall[0] + 1.0, up[0] + 1.0
+        if number == 30:
+            wall[0] += step
+        else:
+            report.poll(run)
+        left.append(report.course.progress(wall[0]).eta_s)
+    assert all(
+        value is not None and value == pytest.approx(1000 - at, abs=200)
+        for at, value in enumerate(left)
+        if at > 32
+    ), left

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from runners.host.clock import WallClock
 from runners.host.files import modified_at, replace
 from runners.host.printed_paths import PrintedScan
 from runners.model.run import Run
@@ -46,6 +47,7 @@ class LiveReport:
         self._held: dict[str, float] = {}
         self._held_stamp = self._held_looked = 0.0
         self._saved = b""
+        self._clock = WallClock()
         self.events = EventStream(Path(run.directory) / "events.jsonl")
         self.alerts = AlertStream(Path(run.directory) / "supervisor.jsonl")
         self._printed = ProgressTracker()
@@ -168,6 +170,15 @@ class LiveReport:
             self.boundary.read(FOLLOWED, self._take_held, None, again=True)
         self.boundary.read("events.jsonl", self.events.poll, False)
         self.boundary.read("supervisor.jsonl", self.alerts.poll, None)
+        self._poll_output(run, thorough, brief, follow, ended)
+        # Once all is read that was written by the clock as it was.
+        if (by := self._clock.was_set()) > 0:
+            for course in (self.events, self._printed):
+                course.clock_was_set(by, time.time())
+
+    def _poll_output(
+        self, run: Run, thorough: bool, brief: bool, follow: bool, ended: bool
+    ) -> None:
         rule = self._rule
         # A run that reports by events needs no reading of its output, which costs far more.
         if self.events.metrics or self.events.step is not None or rule.readers == ("none",):

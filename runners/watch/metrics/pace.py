@@ -52,8 +52,12 @@ class StepPace:
     def note(self, time: float, done: float, epoch: int) -> None:
         """`done` steps are done at `time`; a smaller count than before is a new count."""
         points = self.points
-        if points and (done < points[-1][1] or time < points[-1][0]):
+        if points and done < points[-1][1]:
             points.clear()
+        elif points and time < points[-1][0]:
+            # The clock was set back: what was done took no less time for that.
+            took = (self.per_step or 0.0) * (done - points[-1][1])
+            self.points = points = _moved(points, time - took - points[-1][0])
         # What is drawn or printed again at one step is no later step.
         if points and done == points[-1][1]:
             return
@@ -64,6 +68,11 @@ class StepPace:
             del points[0]
         if len(points) > _MOST:
             del points[1:-1:2]
+
+    def clock_was_set(self, by: float, now: float) -> None:
+        """Points from before the clock was set forward, to `now`, belong so many seconds later."""
+        before = [point for point in self.points if point[0] <= now - by / 2]
+        self.points = [*_moved(before, by), *self.points[len(before) :]]
 
     @property
     def per_step(self) -> float | None:
@@ -182,6 +191,10 @@ class EpochCount:
         self.over = over
         if time is not None:
             self.changed.append((time, over))
+
+
+def _moved(points: Sequence[Point], by: float) -> list[Point]:
+    return [(time + by, done, epoch) for time, done, epoch in points]
 
 
 def _leaps(points: Sequence[Point]) -> bool:

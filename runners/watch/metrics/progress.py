@@ -103,6 +103,13 @@ class ProgressTracker:
         self.forget_pace()
         self.step = self.epoch = None
 
+    def clock_was_set(self, by: float, now: float) -> None:
+        """The clock was set forward by so many seconds, to `now`: nothing has taken that long."""
+        for pace in (self._pace, self._epoch_pace):
+            pace.clock_was_set(by, now)
+        if self._stated_at is not None and self._stated_at <= now - by / 2:
+            self._stated_at += by
+
     def begin_attempt(self) -> None:
         """The program starts again, and so do its pace and trend."""
         self.forget_pace()
