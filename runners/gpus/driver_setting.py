@@ -7,11 +7,12 @@ from typing import Literal, get_args
 import msgspec
 
 from runners.model.errors import WrongInput
+from runners.model.late_pattern import late_pattern
 
 VARIABLE = "FRESNEL_GPUS"
 MOST_SIMULATED = 64
 
-_SIMULATED = re.compile(r"sim:(\d{1,3})x(\S.*)", re.IGNORECASE)
+_SIMULATED = late_pattern(r"sim:(\d{1,3})x(\S.*)", re.IGNORECASE)
 
 
 Driver = Literal["nvml", "amd"]

@@ -4,19 +4,19 @@ Read from the words alone, as `python`, torchrun (torch.distributed.run) and `ac
 read them; what they cannot mean for certain is None.
 """
 
-import re
 from collections.abc import Sequence
 from pathlib import PurePath
 from typing import NamedTuple
 
 from runners.host.helpers import command as helper_command
+from runners.model.late_pattern import late_pattern
 from runners.model.launchers import traits_of
 from runners.model.plan import LaunchPlan
 from runners.model.spec import GpuRequest, RunSpec
 
 STDBUF = ("stdbuf", "-oL", "-eL")
 """What is put before a program so that its lines are seen at once."""
-_PYTHON = re.compile(r"pythonw?\d*(?:\.\d+)?")
+_PYTHON = late_pattern(r"pythonw?\d*(?:\.\d+)?")
 _PYTHON_VALUES = ("-W", "-X", "--check-hash-based-pycs")
 _TORCHRUN = ("torchrun", "torch.distributed.run", "torch.distributed.launch")
 _ACCELERATE = ("accelerate", "accelerate.commands.launch")

@@ -4,7 +4,6 @@ A field with a description is a key of a preset: the loader, the JSON Schema, th
 and the documentation read them here and in the parts' own modules, which this one gathers.
 """
 
-import re
 from typing import Annotated, Literal
 
 import msgspec
@@ -32,6 +31,7 @@ from runners.model.declared_checks import (
     FileRule,
     Groups,
 )
+from runners.model.late_pattern import late_pattern
 from runners.model.metric_rule import BestMetric, MetricPattern, MetricReader, MetricRule
 from runners.model.program import (
     ConfigFile,
@@ -100,7 +100,7 @@ __all__ = [
 
 Launcher = Literal["python", "torchrun", "accelerate", "command"]
 _SMALLEST_OUTPUT = 64 << 10
-AMOUNT = re.compile(r"\d{1,12}(\.\d{1,60})?(E[-+]?\d{1,2})?")
+AMOUNT = late_pattern(r"\d{1,12}(\.\d{1,60})?(E[-+]?\d{1,2})?")
 """Dollars as decimal text: none of them is too large for a sum."""
 _LONGEST_UNIT_S = 366 * 86_400
 

@@ -8,15 +8,17 @@ import io
 import re
 from typing import Any
 
+from runners.model.late_pattern import late_pattern
+
 # C0 but tab and newline, DEL, C1, the line and paragraph separators, what reorders text
 # (Unicode Standard Annex 9) or hides in it, and half characters.
-_UNSAFE = re.compile(
+_UNSAFE = late_pattern(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff"
     "\ud800-\udfff]"
 )
 OUTPUT = "the output"
 """As what an OSError names a standard stream that takes no more."""
-_BREAKS = re.compile("[\t\n]")
+_BREAKS = late_pattern("[\t\n]")
 
 
 def safe(text: str) -> str:

@@ -3,6 +3,8 @@
 import re
 from typing import NamedTuple
 
+from runners.model.late_pattern import late_pattern
+
 Colour = int | tuple[int, int, int] | None
 """0–255 of the palette, red-green-blue, or None: the terminal's own."""
 
@@ -25,7 +27,7 @@ PLAIN = TextStyle()
 # Each alternative consumes at least its first character, and what it can without looking back, so a
 # line is read once however hostile it is. A string (OSC, DCS, APC, PM, SOS) without its end goes up
 # to the next escape or the line's end, as a terminal would take it.
-TOKEN = re.compile(
+TOKEN = late_pattern(
     "(?P<string>(?:\x1b[\\]PX^_]|[\x90\x98\x9d\x9e\x9f])[^\x07\x1b\x9c]*(?:\x07|\x9c|\x1b\\\\)?)"
     "|(?P<csi>(?:\x1b\\[|\x9b)(?P<args>[0-?]*)(?P<mid>[ -/]*)(?P<final>[@-~]?))"
     "|(?P<escape>\x1b[ -/]*[0-~]?|[\x80-\x9f])"

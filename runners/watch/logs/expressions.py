@@ -9,15 +9,17 @@ import re
 from collections.abc import Iterable
 from typing import Protocol
 
+from runners.model.late_pattern import late_pattern
+
 COLOURS = r"(?:\x1b\[[0-9;:]*[mK])"
 """A sequence that colours a log, and the erasing that `grep` and compilers send with it."""
 
-_TOKEN = re.compile(r"\\.|\[\^?\]?(?:\\.|\[:\^?\w+:\]|[^]\\])*\]|\{\d*,?\d*\}|\(\?:|.", re.DOTALL)
+_TOKEN = late_pattern(r"\\.|\[\^?\]?(?:\\.|\[:\^?\w+:\]|[^]\\])*\]|\{\d*,?\d*\}|\(\?:|.", re.DOTALL)
 # Classes and escapes that may match a newline, or of which that is not easily known.
-_MAY_BE_NEWLINE = re.compile(
+_MAY_BE_NEWLINE = late_pattern(
     r"^\[\^\]|^\[.*\\[^dw\W]|\[\[:|^\\[^dwSbBtrf\W]|[\x00-\x1f]", re.DOTALL
 )
-_MEANING_ESCAPES = re.compile(r"\\[dDwWsSbBAz]")
+_MEANING_ESCAPES = late_pattern(r"\\[dDwWsSbBAz]")
 
 
 class BadExpression(ValueError):

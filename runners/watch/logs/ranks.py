@@ -5,8 +5,7 @@ Forms: torch's own `[rank0]:` before tracebacks and warnings, torchrun's and acc
 first one in a line counts.
 """
 
-import re
-
+from runners.model.late_pattern import late_pattern
 from runners.watch.logs.expressions import COLOURS, Expression, compile_expression, through_colours
 from runners.watch.logs.reader import LogSource
 from runners.watch.logs.search import line_by_line
@@ -14,7 +13,7 @@ from runners.watch.logs.search import line_by_line
 _SAMPLE = 8 << 20
 """Bytes at a log's start and at its end that are searched for ranks."""
 
-_RANK = re.compile(rb"\[(?:[Rr]ank|RANK|default|worker)[ :=]{0,2}0*(\d{1,5})\]")
+_RANK = late_pattern(rb"\[(?:[Rr]ank|RANK|default|worker)[ :=]{0,2}0*(\d{1,5})\]")
 
 
 def rank_named(line: bytes) -> int | None:

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from itertools import accumulate
 from typing import NamedTuple, Protocol
 
+from runners.model.late_pattern import late_pattern
 from runners.watch.logs.expressions import (
     COLOURS,
     Expression,
@@ -23,8 +24,8 @@ from runners.watch.logs.expressions import (
 from runners.watch.logs.reader import BLOCK, LogSource
 from runners.watch.logs.render import LIMIT, plain
 
-_COLOURS = re.compile(COLOURS.encode())
-_ERRORS = re.compile(
+_COLOURS = late_pattern(COLOURS.encode())
+_ERRORS = late_pattern(
     rb"Traceback \(most recent call last\)|\w(?:Error|Exception)\b|\b(?:ERROR|FATAL)\b"
     rb"|\b(?:Error|Exception|error|fatal)(?:[]!]|:(?! *[-+.0-9]))|out of memory|^(?:.*\s)?Killed\b"
     rb"|(?:Segmentation|Memory access) fault|[Bb]us error|core dumped",

@@ -15,6 +15,7 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from runners.model.errors import WrongInput
+from runners.model.late_pattern import late_pattern
 from runners.model.states import State
 from runners.places.run_row import RunRow
 from tui.views.runs.run_settings import as_number, same
@@ -23,7 +24,7 @@ from tui.views.runs.run_sort import FIELDS, SETTING
 Test = Callable[[RunRow], bool]
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
-_COMPARISON = re.compile(r"(?P<left>[^<>=!]+)(?P<sign><=|>=|!=|<|>|=)(?P<right>.*)")
+_COMPARISON = late_pattern(r"(?P<left>[^<>=!]+)(?P<sign><=|>=|!=|<|>|=)(?P<right>.*)")
 _SIGNS: dict[str, Callable[[float, float], bool]] = {
     "<": lambda a, b: a < b,
     "<=": lambda a, b: a <= b,
