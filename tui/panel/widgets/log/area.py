@@ -14,7 +14,6 @@ from textual.binding import BindingType
 from textual.containers import Container, Vertical
 from textual.widgets import Input
 
-from runners.watch.logs.extract import ExtractRefused, check_target
 from tui.panel.hotkeys import hotkey
 from tui.panel.terminal.osc import describe_sent, osc52, send
 from tui.panel.widgets.log.messages import (
@@ -230,6 +229,8 @@ class LogArea(Vertical):
             return
         # The same name again, after it was refused because the file exists, means to overwrite it.
         insisted = file_name if file_name != self._insist else f"{file_name}!"
+        from runners.watch.logs.extract import ExtractRefused, check_target
+
         try:
             path, overwrite = check_target(insisted, self._folder, log)
         except ExtractRefused as why:

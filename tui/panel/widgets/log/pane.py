@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 from time import monotonic
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from textual import events, on
 from textual.binding import BindingType
@@ -20,8 +20,6 @@ from textual.scrollbar import ScrollDown, ScrollTo, ScrollUp
 from textual.strip import Strip
 from textual.timer import Timer
 
-from runners.watch.logs.expressions import BadExpression
-from runners.watch.logs.extract import Text
 from runners.watch.logs.index import Change
 from tui.panel.terminal.osc import CAP
 from tui.panel.terminal.repainting import KeptRows, TitledBorder
@@ -39,6 +37,9 @@ from tui.panel.widgets.log.watch import FRAME, FileWatch, frame_of
 from tui.panel.widgets.log.window_reader import LogPlace, LogReader
 from tui.panel.widgets.pane_keys import LOG_KEYS
 from tui.panel.widgets.row_painting import StyleOnce
+
+if TYPE_CHECKING:
+    from runners.watch.logs.extract import Text
 
 _WRAPPED = {False: "long lines are cut", True: "long lines are wrapped"}
 _NO_LINE = "there is no line here yet"
@@ -184,6 +185,8 @@ class LogPane(KeptRows, TitledBorder, StyleOnce, ScrollView):
 
     def filter(self, text: str, regex: bool = False) -> None:
         """Show only the lines that match; "" ends it. The rank, if one is chosen, stays chosen."""
+        from runners.watch.logs.expressions import BadExpression
+
         try:
             changed = self.reader.filter(text, regex)
         except BadExpression as why:

@@ -1,10 +1,12 @@
 """Lines of a log → rows of cells: wrapping, colours, marks."""
 
+from __future__ import annotations
+
 import textwrap
 from collections.abc import Iterator
 from functools import lru_cache
 from itertools import groupby
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from rich.cells import cell_len
 from rich.color import Color
@@ -13,9 +15,11 @@ from rich.style import Style
 from textual.strip import Strip
 
 from runners.watch.logs.ansi import Colour, TextStyle
-from runners.watch.logs.expressions import Expression
 from runners.watch.logs.reader import LogLine
 from runners.watch.logs.render import SafeLine, read_line
+
+if TYPE_CHECKING:
+    from runners.watch.logs.expressions import Expression
 
 _MARK = Style(reverse=True)
 _CURRENT_MARK = Style(reverse=True, bold=True, underline=True)
@@ -26,7 +30,7 @@ _KEPT_STRIPS = 300
 class Row(NamedTuple):
     """One row of the screen: characters of a line."""
 
-    line: "ShownLine"
+    line: ShownLine
     start: int
     end: int
 

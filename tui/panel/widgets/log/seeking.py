@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from textual.widget import Widget
 
-from runners.watch.logs.expressions import BadExpression
-from runners.watch.logs.rank_logs import FOLDER, rank_logs
 from runners.watch.logs.reader import LogSource
-from runners.watch.logs.search import ErrorPattern, Pattern
-from tui.panel.widgets.log.document import LogSearch
 from tui.panel.widgets.log.messages import LogNotice, NothingFound, SearchChanged
 from tui.panel.widgets.log.threads import LogThreads
 from tui.panel.widgets.log.window_reader import LogReader
+
+if TYPE_CHECKING:
+    from runners.watch.logs.search import Pattern
+    from tui.panel.widgets.log.searching import LogSearch
 
 _WRAPPED = {False: "from the first again", True: "from the last again"}
 """The notice when a search goes on at the other end, by whether it goes backward."""
@@ -38,6 +39,8 @@ class LogSeeker:
 
     def search(self, text: str, regex: bool) -> None:
         """Mark and count the lines that match, and go to the newest not below; "" ends it."""
+        from runners.watch.logs.expressions import BadExpression
+
         reader = self._reader()
         search, error = None, ""
         try:
@@ -69,6 +72,8 @@ class LogSeeker:
         reader = self._reader()
         # Who follows stands at the end: below it there is nothing.
         backward = direction < 0 or reader.following
+        from runners.watch.logs.search import ErrorPattern
+
         pattern = reader.document.narrowed(ErrorPattern())
         self._seek(pattern, reader.seek_from(backward), backward, None, True)
 
@@ -166,6 +171,8 @@ def next_rank_file(path: Path | None, title: str, begin: bool = False) -> tuple[
 
     After the output, only to `begin`: the first rank's. None where there is none.
     """
+    from runners.watch.logs.rank_logs import FOLDER, rank_logs
+
     parents = path.parents if path is not None else ()
     run = next((part for part in parents if (part / "output.log").exists()), None)
     if run is None or path is None or not (begin or FOLDER in path.relative_to(run).parts):

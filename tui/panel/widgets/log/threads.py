@@ -9,20 +9,22 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 from time import monotonic, sleep
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from textual.widget import Widget
 from textual.worker import get_current_worker
 
-from runners.watch.logs.extract import Text, text_of, write_part
-from runners.watch.logs.filter import LineFilter
 from runners.watch.logs.index import LineIndex, LogFile
-from runners.watch.logs.ranks import ranks_in
 from runners.watch.logs.reader import BLOCK, LogSource
-from runners.watch.logs.search import Pattern
-from tui.panel.widgets.log.document import LogDocument, LogFilter, LogSearch, seek
+from tui.panel.widgets.log.document import LogDocument
 from tui.panel.widgets.log.window_reader import Part
 from tui.views.format import size
+
+if TYPE_CHECKING:
+    from runners.watch.logs.extract import Text
+    from runners.watch.logs.filter import LineFilter
+    from runners.watch.logs.search import Pattern
+    from tui.panel.widgets.log.searching import LogFilter, LogSearch
 
 Stopped = Callable[[], bool]
 Report = Callable[[], None]
@@ -127,6 +129,8 @@ class LogThreads:
     ) -> None:
         """Look for the next line that matches; `found` is called in the thread."""
 
+        from tui.panel.widgets.log.searching import seek
+
         def find(stopped: Stopped) -> None:
             start = seek(source, pattern, offset, backward, stopped)
             if not stopped():
@@ -136,10 +140,14 @@ class LogThreads:
 
     def find_ranks(self, source: LogSource, found: Callable[[LogSource, list[int]], None]) -> None:
         """Find the ranks that the log names."""
+        from runners.watch.logs.ranks import ranks_in
+
         self._start("ranks", lambda _: self._owner.call_later(found, source, ranks_in(source)))
 
     def gather(self, part: Part, cap: int, found: Callable[[Text], None]) -> None:
         """Take these lines as text, at most `cap` bytes of it."""
+
+        from runners.watch.logs.extract import text_of
 
         def read(_: Stopped) -> None:
             text = text_of(part.lines, part.first, part.last, cap)
@@ -242,6 +250,8 @@ def write_lines(
 
     `report` is given the share that is done.
     """
+    from runners.watch.logs.extract import write_part
+
     pace, written = Pace(_WRITE_REPORT_S), 0
     for share, done in write_part(source, path, overwrite, part, lines):
         if stopped():

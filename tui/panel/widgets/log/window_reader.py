@@ -6,15 +6,17 @@ Knows no screen: what moves the reader says whether there is something to paint.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from runners.watch.logs.extract import Lines
-from runners.watch.logs.filter import LineFilter
 from runners.watch.logs.index import Change
 from runners.watch.logs.reader import LogSource
 from tui.panel.widgets.log.document import LogDocument
 from tui.panel.widgets.log.rows import ShownLine
 from tui.panel.widgets.log.viewport import Viewport
+
+if TYPE_CHECKING:
+    from runners.watch.logs.extract import Lines
+    from runners.watch.logs.filter import LineFilter
 
 
 class LogSelection:
