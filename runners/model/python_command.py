@@ -8,14 +8,12 @@ from collections.abc import Sequence
 from pathlib import PurePath
 from typing import NamedTuple
 
-from runners.host.helpers import command as helper_command
 from runners.model.late_pattern import late_pattern
 from runners.model.launchers import traits_of
 from runners.model.plan import LaunchPlan
 from runners.model.spec import GpuRequest, RunSpec
+from runners.model.wrappers import unwrapped
 
-STDBUF = ("stdbuf", "-oL", "-eL")
-"""What is put before a program so that its lines are seen at once."""
 _PYTHON = late_pattern(r"pythonw?\d*(?:\.\d+)?")
 _PYTHON_VALUES = ("-W", "-X", "--check-hash-based-pycs")
 _TORCHRUN = ("torchrun", "torch.distributed.run", "torch.distributed.launch")
@@ -61,15 +59,6 @@ def python_command(argv: Sequence[str]) -> PythonCommand | None:
     if name.endswith(".py"):
         return PythonCommand(argv[0], "", tuple(arguments), 1)
     return _interpreted(arguments) if _PYTHON.fullmatch(name) else None
-
-
-def unwrapped(argv: Sequence[str]) -> list[str]:
-    """The program that matters: `argv` without what a plan has put before it."""
-    program = list(argv)
-    for wrapper in (helper_command("pty"), list(STDBUF)):
-        if program[: len(wrapper)] == wrapper:
-            program = program[len(wrapper) :]
-    return program
 
 
 def processes_started(plan: LaunchPlan) -> int | None:

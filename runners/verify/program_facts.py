@@ -14,7 +14,8 @@ import msgspec
 from runners.lifecycle.launch.interpreter import interpreter_of
 from runners.lifecycle.launch.program_options import options_of, read_script
 from runners.lifecycle.launch.scripts import absent_script
-from runners.model.python_command import python_command, unwrapped
+from runners.model.python_command import python_command
+from runners.model.wrappers import unwrapped
 from runners.state.decoding import any_json, decode
 from runners.verify.facts import InterpreterFacts, StartFacts
 

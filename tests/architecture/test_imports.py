@@ -230,7 +230,16 @@ def test_the_first_paint_loads_what_it_shows_and_little_else() -> None:
     later = [*(f"runners.{room}" for room in rooms), "runners.model.masking", "tui.panel.screens"]
     assert not [name for name in found if name.startswith(tuple(later))]
     ours = [name for name in found if name.partition(".")[0] in ("runners", "tui")]
-    assert len(ours) <= 204, sorted(ours)
+    assert len(ours) <= 193, sorted(ours)
+    # Logs are followed far more often than searched, filtered or copied from.
+    searching = {f"runners.watch.logs.{room}" for room in ("search", "filter", "extract", "ranks")}
+    assert not found & searching
+
+
+def test_a_list_of_what_ended_loads_nothing_that_reads_a_live_run() -> None:
+    found = loaded("import tui.cli.run_list")
+    assert "tui.views.runs.row_reading" in found
+    assert not found & {"runners.watch.metrics.live", "tui.views.runs.run_view"}
 
 
 def test_the_panel_loads_no_tensor() -> None:

@@ -7,9 +7,9 @@ import msgspec
 import pytest
 
 from runners.cost.run_costs import RunCost
-from runners.model.python_command import STDBUF
 from runners.model.run import Labels
 from runners.model.states import State
+from runners.model.wrappers import STDBUF
 from runners.watch.metrics.final import FinalMetric
 from runners.watch.metrics.final_maker import make_final
 from tests.support import make_plan, make_run

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from runners.lifecycle.launch.device_notes import device_notes
-from runners.model.python_command import STDBUF
 from runners.model.vendors import traits_of_vendor
+from runners.model.wrappers import STDBUF
 
 NVIDIA, AMD = traits_of_vendor("nvidia"), traits_of_vendor("simulated-amd")
 SCRIPTS = {

@@ -6,8 +6,8 @@ import pytest
 
 from runners.lifecycle.launch.command_line import unbuffer, wrapped
 from runners.model.launchers import LAUNCHERS, PROCESS_LAUNCHERS, CommandParts, traits_of
-from runners.model.python_command import unwrapped
 from runners.model.spec import Launcher, RunSpec
+from runners.model.wrappers import unwrapped
 from runners.presets.reading.typed import decode_keys
 
 

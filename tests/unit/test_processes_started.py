@@ -7,10 +7,11 @@ import pytest
 
 from runners.diagnosis.evidence import gather_evidence
 from runners.diagnosis.remedy.case import Case
-from runners.model.python_command import STDBUF, devices_of, processes_started
+from runners.model.python_command import devices_of, processes_started
 from runners.model.run import Run
 from runners.model.spec import GpuRequest, RunSpec
 from runners.model.states import State
+from runners.model.wrappers import STDBUF
 from runners.state.layout import StateDirectory
 from runners.state.rank_processes import processes_of
 from tests.support import make_plan, make_run

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from runners.lifecycle.launch.scripts import script_notes
-from runners.model.python_command import STDBUF
+from runners.model.wrappers import STDBUF
 
 SCRIPTS = {
     "left.sh": "#!/bin/bash\nset -e\nnohup python a.py &\n\n# watched by hand\n",

@@ -25,7 +25,6 @@ from tui.views.runs.run_columns import (
     TableContext,
     table_text,
 )
-from tui.views.runs.run_view import view_run
 
 _SHOWN_ENDED = 100
 _TEXTS = ("state", "preset", "name", "tag", "since")
@@ -51,6 +50,7 @@ def run_list(arguments: argparse.Namespace) -> None:
         more = len(ids) - len(rows)
     if arguments.json:
         from tui.views.runs.run_json import to_json
+        from tui.views.runs.run_view import view_run
 
         runs = [read_run(state, row.id) for row in rows]
         print_json([to_json(view_run(run, costs=costs)) for run in runs])
@@ -97,6 +97,8 @@ def _newest(
 
 def _row(run: Run, costs: Costs) -> RunRow:
     if run.is_live:
+        from tui.views.runs.run_view import view_run  # what ended is read without
+
         return row_of_view(view_run(run, costs=costs))
     row = row_of_ended(run, 0)
     _note_cost(row, run, costs)

@@ -10,7 +10,7 @@ from runners.lifecycle.launch.interpreter import replaced_python
 from runners.lifecycle.launch.placeholder_values import FilledTexts, LaunchInputs
 from runners.model.errors import WrongInput
 from runners.model.launchers import CommandParts
-from runners.model.python_command import STDBUF
+from runners.model.wrappers import STDBUF
 
 SRUN = ("srun", "--overlap", "--ntasks-per-node=1", "--cpu-bind=none", "--mpi=none", "--export=ALL")
 """One task on each node, with all that the job has there; what starts ranks binds them itself."""

@@ -12,8 +12,8 @@ from pathlib import Path, PurePath
 
 from runners.lifecycle.launch.scripts import read_script
 from runners.model.late_pattern import late_pattern
-from runners.model.python_command import unwrapped
 from runners.model.vendors import VendorTraits
+from runners.model.wrappers import unwrapped
 from runners.scheduling.visibility import ALL_VARIABLES
 
 _NAMES = "|".join(name for name in ALL_VARIABLES if "VISIBLE" in name)

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from runners.host.files import open_binary, read_plain
 from runners.model.late_pattern import late_pattern
-from runners.model.python_command import unwrapped
+from runners.model.wrappers import unwrapped
 
 _VERSION = late_pattern(r"(\d+\.\d+(?:\.\d+)?)")
 _FULL_VERSION = late_pattern(r"(\d+\.\d+\.\d+)")

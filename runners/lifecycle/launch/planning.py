@@ -38,11 +38,12 @@ from runners.model.masked_plan import mask_tree
 from runners.model.masking import mask_value
 from runners.model.placeholders import open_places
 from runners.model.plan import LaunchPlan, Origin, on_all_nodes
-from runners.model.python_command import started_by, unwrapped
+from runners.model.python_command import started_by
 from runners.model.scaling import batch_notes
 from runners.model.spec import Price, RunSpec
 from runners.model.units import gpus_text
 from runners.model.vendors import traits_of_vendor
+from runners.model.wrappers import unwrapped
 from runners.scheduling.allocation import Allocation, Denied, allocate, idle
 from runners.scheduling.memory_warning import memory_notes, oom_warnings
 from runners.state.layout import RunDirectory, StateDirectory

@@ -8,8 +8,9 @@ from typing import NamedTuple
 from runners.host.files import read_plain
 from runners.host.shells import SHELLS
 from runners.model.late_pattern import late_pattern
-from runners.model.python_command import python_command, unwrapped
+from runners.model.python_command import python_command
 from runners.model.suggestions import nearest_hint
+from runners.model.wrappers import unwrapped
 
 _COMMANDS = late_pattern(r"-\w*c")
 """The option of a shell whose value is its script."""

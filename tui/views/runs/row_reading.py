@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from runners.model.endings import is_doubtful
 from runners.model.health import Condition
@@ -14,12 +15,12 @@ from runners.state.boundary import note_unreadable
 from runners.watch.metrics.final import FILE as FINAL_FILE
 from runners.watch.metrics.final import FinalMetric, FinalReport, never_finite, read_final
 from runners.watch.metrics.judging import best_metric, higher, validation_metric
-from runners.watch.metrics.live import LiveReport
-from runners.watch.metrics.so_far import report_so_far
 from tui.views.format import duration, sparkline
 from tui.views.health.health_text import health_remark
 from tui.views.runs.run_settings import started_with
-from tui.views.runs.run_view import RunView
+
+if TYPE_CHECKING:
+    from tui.views.runs.run_view import RunView
 
 SPARKS = 8
 """Cells of the small curve that is kept of an ended run."""
@@ -31,6 +32,10 @@ def row_of_ended(run: Run, stamp: int) -> RunRow:
     try:
         final = read_final(run)
         if final is None and run.started is not None:
+            # Just after its end: later its watcher has summed it up.
+            from runners.watch.metrics.live import LiveReport
+            from runners.watch.metrics.so_far import report_so_far
+
             final = report_so_far(run, LiveReport(run))
         return _row_of_ended(run, final, stamp)
     except Exception as error:  # the boundary: the rows of all other runs are still shown

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 from runners.model.late_pattern import late_pattern
-from runners.model.python_command import unwrapped
 from runners.model.run import Run
+from runners.model.wrappers import unwrapped
 
 _NUMBER = late_pattern(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
 _OVERRIDE = late_pattern(r"\+{0,2}[A-Za-z_][\w./-]*=")

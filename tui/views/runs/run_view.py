@@ -25,8 +25,6 @@ from runners.watch.metrics.final import FinalMetric, FinalReport, read_final
 from runners.watch.metrics.judging import ordered
 from runners.watch.metrics.live import LiveReport
 from runners.watch.metrics.progress import at_end
-from runners.watch.metrics.so_far import report_so_far
-from tui.views.health.diagnosis_text import diagnose_run
 from tui.views.metrics.pinned_charts import pinned_charts
 
 _NOT_YET = 0.99
@@ -130,6 +128,8 @@ def _view(
     report.poll(run, brief=brief or not run.is_live, thorough=thorough and run.is_live)
     final = _final(run, thorough)
     if final is None and not (run.is_live or brief) and run.started is not None:
+        from runners.watch.metrics.so_far import report_so_far  # just after its end
+
         final = report_so_far(run, report)
     progress = _progress(run, report, final, now)
     view = RunView(
@@ -172,7 +172,11 @@ def _money(run: Run, progress: Progress, costs: Costs | None) -> RunCost:
 
 
 def _diagnosis(run: Run, thorough: bool) -> Diagnosis | NotKnown | None:
-    return diagnose_run(run) if thorough and not run.is_live else None
+    if run.is_live or not thorough:
+        return None
+    from tui.views.health.diagnosis_text import diagnose_run  # for a page about one run
+
+    return diagnose_run(run)
 
 
 def _final(run: Run, thorough: bool) -> FinalReport | None:
