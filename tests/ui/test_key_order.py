@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from textual import events
 from textual.app import ComposeResult
 from textual.pilot import Pilot
 from textual.widgets import Input, OptionList
@@ -112,3 +113,13 @@ async def test_what_is_typed_behind_enter_waits_for_its_field(
 
         await until(pilot, lambda: command() == "echo")
         assert screen.query_one("#filter", Input).value == "own"
+
+
+@pytest.mark.parametrize("text", ["\none\n  two \n", "one\r\ntwo"])
+async def test_a_line_takes_all_lines_that_are_pasted(text: str) -> None:
+    app = TwoFields()
+    async with app.run_test() as pilot:
+        first = app.query_one("#first", Input)
+        await until(pilot, lambda: first.has_focus)
+        app.post_message(events.Paste(text))
+        await until(pilot, lambda: first.value == "one two")

@@ -17,6 +17,7 @@ from typing import Any
 from textual import events
 from textual.app import App
 from textual.dom import DOMNode
+from textual.widgets import Input
 
 
 class InOrder(App[None]):
@@ -48,6 +49,9 @@ class InOrder(App[None]):
         while self._typed and not self._is_under_way and not self.is_held:
             event = self._typed.popleft()
             target = self.focused or self.screen
+            if isinstance(event, events.Paste) and isinstance(target, Input):
+                # A line takes all that is pasted; Textual leaves out what is behind the first one.
+                event.text = " ".join(filter(None, map(str.strip, event.text.splitlines())))
             await super().on_event(event)
             if event.is_forwarded:
                 self._is_under_way = True
