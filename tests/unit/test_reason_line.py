@@ -21,10 +21,8 @@ def test_reasons_name_runs_as_they_are_called_now_of_ended_runs_too() -> None:
     lives = row("c", state=State.RUNNING, is_live=True)
     ended = EndedRows((msgspec.structs.replace(row("baseline"), id=other), refused), 1)
     names = NamesNow().of(ended, {lives.id: lives})
-    assert (
-        cut_reason(refused, fit_columns(20), names).plain
-        == "baseline ended as failed, not in success"
-    )
+    said = refused.remark.replace(other, "baseline")
+    assert cut_reason(refused, fit_columns(20), names).plain == said
     context = TableContext(0.0, None, names)
-    assert table_text("reason", context)(refused).startswith("baseline ended")
+    assert table_text("reason", context)(refused) == said
     assert not NamesNow().of(EndedRows(ended.rows[:1], 1), {lives.id: lives})

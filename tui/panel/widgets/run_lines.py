@@ -118,7 +118,7 @@ class RunLines(Sequence[Text]):
             return ended
         versions = ended.version, self.remote.version
         if self._joined[0] != versions:
-            rows = sorted((*ended.rows, *self.remote.ended), key=_newest_first)
+            rows = sorted((*ended.rows, *self.remote.ended), key=lambda row: -row.created)
             # Both versions in one number; 0 still means that not all was read.
             version = ended.version and ended.version + (versions[1] << 40)
             self._joined = versions, EndedRows(tuple(rows), version, ended.ids)
@@ -387,10 +387,6 @@ def _short_group(group: str, near: Sequence[Line], width: int, behind: str) -> s
     if list(names.values()).count(names[group]) > 1:
         names = {each: each for each in groups}
     return short_names(names.values(), width - len(behind))[names[group]] + behind
-
-
-def _newest_first(row: RunRow) -> float:
-    return -row.created
 
 
 def _take_costs(snapshot: PanelSnapshot) -> None:

@@ -84,7 +84,7 @@ class LogDocument:
     ) -> bool:
         """Show only lines that match; without text and rank, all. Whether anything changed.
 
-        `near` is the offset to look around first. Raises BadExpression.
+        `near` is the offset to look around first. Raises BadExpression, a ValueError.
         """
         if not text and rank is None:
             changed = self.filter is not None

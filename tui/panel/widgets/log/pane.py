@@ -185,11 +185,9 @@ class LogPane(KeptRows, TitledBorder, StyleOnce, ScrollView):
 
     def filter(self, text: str, regex: bool = False) -> None:
         """Show only the lines that match; "" ends it. The rank, if one is chosen, stays chosen."""
-        from runners.watch.logs.expressions import BadExpression
-
         try:
             changed = self.reader.filter(text, regex)
-        except BadExpression as why:
+        except ValueError as why:
             self.post_message(LogNotice(f"not a regular expression: {why}", severe=True))
             return
         self._repaint_if(changed)

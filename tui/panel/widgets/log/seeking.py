@@ -39,13 +39,11 @@ class LogSeeker:
 
     def search(self, text: str, regex: bool) -> None:
         """Mark and count the lines that match, and go to the newest not below; "" ends it."""
-        from runners.watch.logs.expressions import BadExpression
-
         reader = self._reader()
         search, error = None, ""
         try:
             search = reader.document.set_search(text, regex)
-        except BadExpression as why:
+        except ValueError as why:
             error = f"not a regular expression: {why}"
         self._owner.refresh()
         if search is None:
