@@ -162,6 +162,10 @@ def test_what_cannot_be_is_an_error_that_names_file_and_key(
             "training.batch_size_stage4 has no effect: there are 2 stages",
         ),
         (
+            put("training", num_epochs_stage3=2),
+            "training.num_epochs_stage3 has no effect: there are 2 stages",
+        ),
+        (
             put("stage", use_physics_loss=False, physics_weight=0.3),
             "physics_weight has no effect while",
         ),
@@ -180,6 +184,16 @@ def test_a_mistake_in_the_json_names_its_line(tmp_path) -> None:
     path = written(tmp_path, text='{\n  // fine\n  "training": {"batch_size": }\n}')
     with pytest.raises(SettingsError, match="line 3 column 30"):
         read_config(path)
+
+
+def test_a_stage_has_epochs_of_its_own_and_the_flag_wins_over_them(tmp_path) -> None:
+    path = written(tmp_path, put("training", num_epochs=9, num_epochs_stage1=40))
+    assert [stage.epochs for stage in read_config(path).stages] == [40, 9]
+    config = read_config(path, {"training.num_epochs_per_stage": 5})
+    assert [stage.epochs for stage in config.stages] == [5, 5]
+    assert any("num_epochs_stage1 gives way to --epochs" in note for note in config.notes)
+    with pytest.raises(SettingsError, match="num_epochs_stage1 is 0"):
+        read_config(written(tmp_path, put("training", num_epochs_stage1=0)))
 
 
 def test_flags_win_over_the_file_and_batches_of_stages_give_way(tmp_path, monkeypatch) -> None:

@@ -390,6 +390,25 @@ def test_the_guide_s_resume_and_start_stage(tmp_path, whole, config) -> None:
     assert all(torch.equal(old[name], new[f"stages.stage1.{name}"]) for name in old)
 
 
+def test_stages_of_unlike_many_epochs_are_counted_as_they_are(tmp_path, config) -> None:
+    own = json.loads(config.read_text())
+    own["training"] |= {"num_epochs_stage1": 2, "num_epochs_stage2": 1}
+    path = tmp_path / "own.json"
+    path.write_text(json.dumps(own))
+    output = finished(start(path, tmp_path))
+    assert "Epoch 2/2 (time" in output and "Epoch 1/1 (time" in output
+    told = events(tmp_path, "start")[0]
+    assert (told["epochs"], told["steps"]) == (3, 6)
+    assert [event["epoch"] for event in events(tmp_path, "epoch")] == [1, 2, 3]
+    assert max(losses(tmp_path)) == 6
+    # A stage that is begun anew counts on from the stages before.
+    best = tmp_path / "checkpoints" / "stage1_best.pt"
+    again = tmp_path / "again"
+    again.mkdir()
+    finished(start(path, again, "--resume_from", str(best), "--start_stage", "2"))
+    assert [event["epoch"] for event in events(again, "epoch")] == [3]
+
+
 def test_sigterm_ends_it_well(tmp_path, config) -> None:
     process = start(config, tmp_path, "--epochs", "1000")
     for line in process.stdout:

@@ -344,6 +344,37 @@ def test_a_step_of_the_gaussian_trainer_waits_for_the_gpu_once(
     assert waits.found == ["tolist"] * 2 and found["loss"] > 0 and found["gradient_norm"] > 0
 
 
+def test_validation_reads_its_sums_at_the_end_and_not_batch_by_batch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("skimage")
+    from trainers.common.loading import EpochLoader
+    from trainers.gaussian import train
+    from trainers.gaussian.evaluation import NAMES, evaluate
+    from trainers.gaussian.photographs import PhotographSet
+
+    words = ["--max_images", "6", "--image_size", "32", "--renderer", "torch", "--epochs", "1"]
+    words += ["--device", "cpu", "--no-tensorboard", "--output_dir", str(tmp_path)]
+    run = train.prepare(gaussian_parser().read(words), StopRequest())
+    # A renderer's own looks are its own matter.
+    picture = torch.rand(1, 3, 32, 32)
+    found = []
+    monkeypatch.setattr(
+        "trainers.gaussian.evaluation.render",
+        lambda gaussians, *_: SimpleNamespace(image=picture.expand(len(gaussians[0]), 3, 32, 32)),
+    )
+    for size in (1, 3):
+        run.settings.batch_size = size
+        held = PhotographSet(run.collection.training, run.collection, 32)
+        waits = Waits(monkeypatch)
+        with waits:
+            figures = evaluate(run, EpochLoader(held, run.ranks.device), 1, None)
+        found.append((waits.found, figures))
+    (many, one), (few, other) = found
+    assert many == few and len(few) <= len(NAMES) + 1
+    assert one == pytest.approx(other)
+
+
 def test_a_dozen_networks_of_a_class_are_all_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
     """As a cascade's stages with several kinds of batches; PyTorch by itself stops at eight."""
 

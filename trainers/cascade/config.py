@@ -6,7 +6,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from trainers.cascade.config_keys import ALIASES, ConfigSection, check_sections, read_section, unify
+from trainers.cascade.config_keys import (
+    ALIASES,
+    STAGE_KEY,
+    ConfigSection,
+    check_sections,
+    read_section,
+    unify,
+)
 from trainers.cascade.conventions import read_geometry
 from trainers.cascade.geometry import Geometry
 from trainers.cascade.model import StageSizes
@@ -17,14 +24,22 @@ from trainers.common.settings_parser import SettingsError
 MOST_TOKENS_A_SIDE = 32
 
 
+STAGE_KEYS = {
+    "training.batch_size": ("batch_size_stage", "--batch_size"),
+    "training.num_epochs_per_stage": ("num_epochs_stage", "--epochs"),
+}
+"""Keys that a stage's own win over, how those begin, and the flag that wins over all."""
+
+
 @dataclass(frozen=True)
 class StageSettings:
-    """One stage: its sizes, its loss, its batch for each GPU and its place, from 1."""
+    """One stage: its sizes, its loss, its batch for each GPU, its epochs and its place, from 1."""
 
     number: int
     sizes: StageSizes
     physics_weight: float
     batch_size: int
+    epochs: int
 
     @property
     def name(self) -> str:
@@ -63,10 +78,11 @@ def read_config(path: Path, overrides: dict[str, Any] | None = None) -> Config:
             " (JSON has none; other programs will refuse them)"
         )
     overrides = overrides or {}
-    if "training.batch_size" in overrides and isinstance(content.get("training"), dict):
-        for key in [key for key in content["training"] if key.startswith("batch_size_stage")]:
-            notes.append(f"training.{key} gives way to --batch_size")
-            del content["training"][key]
+    for dotted, (beginning, flag) in STAGE_KEYS.items():
+        if dotted in overrides and isinstance(content.get("training"), dict):
+            for key in [key for key in content["training"] if key.startswith(beginning)]:
+                notes.append(f"training.{key} gives way to {flag}")
+                del content["training"][key]
     for dotted, value in overrides.items():
         section, key = dotted.split(".")
         content.setdefault(section, {})[key] = value
@@ -175,9 +191,9 @@ def read_stage(
         stage["use_depth_lifting"], views, xray["share_view_weights"], xray["img_size"], previous,
         read_geometry(xray["geometry"]),
     )  # fmt: skip
-    return StageSettings(
-        number, sizes, weight, training.get(f"batch_size_stage{number}") or training["batch_size"]
-    )
+    batch = training.get(f"batch_size_stage{number}") or training["batch_size"]
+    epochs = training.get(f"num_epochs_stage{number}") or training["num_epochs_per_stage"]
+    return StageSettings(number, sizes, weight, batch, epochs)
 
 
 def default_patch(size: int) -> int:
@@ -206,9 +222,8 @@ def check_together(
         raise SettingsError(
             f"data: train_split, val_split and test_split add up to {total:g}, not 1"
         )
-    for key in sorted(key for key in training if key.startswith("batch_size_stage")):
-        number = int(key.removeprefix("batch_size_stage"))
-        if number > len(stages):
+    for key in sorted(key for key in training if STAGE_KEY.fullmatch(key)):
+        if int(key.rpartition("stage")[2]) > len(stages):
             notes.append(f"training.{key} has no effect: there are {len(stages)} stages")
     if len(xray["view_types"] or ()) == 1 or xray["num_views"] == 1:
         notes.append(

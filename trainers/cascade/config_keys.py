@@ -229,7 +229,8 @@ SECTIONS = {
     "checkpointing", "logging",
 }  # fmt: skip
 OTHER_PROGRAMS = {"model", "loss", "checkpoints"}
-STAGE_BATCH = re.compile(r"batch_size_stage[1-9]\d?")
+STAGE_KEY = re.compile(r"(batch_size|num_epochs)_stage[1-9]\d?")
+"""What a stage has of its own, in place of `batch_size` and `num_epochs_per_stage`."""
 
 
 def unify(content: dict[str, Any], notes: list[str]) -> dict[str, Any]:
@@ -296,7 +297,7 @@ def read_section(section: ConfigSection, raw: Any, where: str | None = None) -> 
         if known in given:
             raise SettingsError(f"{where}: {given[known]} and {name} say the same; keep one")
         given[known] = name
-        if section is ConfigSection.TRAINING and STAGE_BATCH.fullmatch(known):
+        if section is ConfigSection.TRAINING and STAGE_KEY.fullmatch(known):
             read: Reader = whole(1)
         elif known in keys:
             read = keys[known].read

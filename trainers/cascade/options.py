@@ -112,7 +112,7 @@ def _add_overrides(parser: CascadeParser) -> None:
     some, any_number, switch = whole_number(1), whole_number(0), argparse.BooleanOptionalAction
     add = parser.add_argument_group("over the configuration file").add_argument
     # fmt: off
-    add("--epochs", type=some, help="epochs of each stage")
+    add("--epochs", type=some, help="epochs, in every stage")
     add("--batch_size", type=some, help="patients per step and GPU, in every stage")
     add("--learning_rate", type=number_between(0, 1), help="highest learning rate")
     add("--mixed_precision", choices=("no", "fp16", "bf16", "auto"),

@@ -22,15 +22,13 @@ def announce(run: CascadeRun, patients: int, resumed_from: Path | None) -> None:
         "X-rays": xrays.get(run.calibration.kind, f"calibrated as {run.calibration.kind}"),
     }
     sentence = batch_sentence(run.stage.batch_size, world, training["accumulation_steps"])
-    steps = sum(
-        run.epochs * run.steps_per_epoch(number) for number in range(1, len(config.stages) + 1)
-    )
+    steps = sum(stage.epochs * run.steps_per_epoch(stage.number) for stage in config.stages)
     run.reporter.start(
         found=found,
         batch=f"{config.name}, {sentence}; mixed precision {training['mixed_precision']}",
         rate=f"learning rate {training['learning_rate']:g}, whatever the batch: in each stage"
         f" {training['warmup_steps']} steps of warm-up, then half a cosine",
-        epochs=run.epochs * len(config.stages),
+        epochs=sum(stage.epochs for stage in config.stages),
         steps=steps,
         step=run.position.step,
         resumed_from=resumed_from,

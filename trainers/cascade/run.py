@@ -74,8 +74,8 @@ class CascadeRun:
 
     @property
     def epochs(self) -> int:
-        """Epochs of each stage."""
-        return int(self.config.training["num_epochs_per_stage"])
+        """Epochs of the stage that is trained."""
+        return self.stage.epochs
 
     def batch(self, number: int) -> int:
         """Patients of one step of a stage, over all devices and accumulated batches."""
@@ -290,7 +290,9 @@ def restart_at(
         finish_from(run, content, saved.stage)
         done = saved.stage
     run.position = CascadePosition(
-        start, epochs_before=run.epochs * done, step=saved.step if start > saved.stage else 0
+        start,
+        epochs_before=sum(stage.epochs for stage in run.config.stages[:done]),
+        step=saved.step if start > saved.stage else 0,
     )
     run.begin_stage()
 

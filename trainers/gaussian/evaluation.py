@@ -115,7 +115,7 @@ def evaluate(
         for start in range(0, len(mine), settings.batch_size)
     ]
     names = names_of(run.collection)
-    sums = dict.fromkeys((*names, "count"), 0.0)
+    sums: dict[str, Tensor | float] = dict.fromkeys(names, 0.0)
     shown: list[tuple[Tensor, Tensor, str, float]] = []
     camera = seen_by_all(run.collection, Camera(settings.image_size, settings.blur))
 
@@ -125,15 +125,17 @@ def evaluate(
             batch = to_device(loaded, ranks.device)
             found = judge_batch(decoder, batch, camera, run.draw, slots)
             for name, values in found.figures.items():
-                sums[name] += values.sum().item()
-            sums["count"] += len(found.renders)
-            shown += shown_of(found, batch["name"])
+                # Read once at the end: every reading waits for the device.
+                sums[name] += values.sum().double()
+            if sheet and ranks.leads and len(shown) < MOST_SHOWN:
+                shown += shown_of(found, batch["name"])
 
     decoder.eval()
     with run.judged_weights():
         run.stop.shared(ranks.device, judge_own)
     decoder.train()
-    *totals, count = sum_over_ranks(list(sums.values()), ranks.device)
+    own = [*map(float, sums.values()), float(len(mine))]
+    *totals, count = sum_over_ranks(own, ranks.device)
     if sheet and ranks.leads:
         photographs, renders, titles, marks = zip(*shown[:MOST_SHOWN], strict=True)
         write_contact_sheet(

@@ -31,17 +31,20 @@ def psr_loss(predicted: Tensor, target: Tensor, use_tanh: bool, weight: float) -
     return weight * functional.mse_loss(predicted, target)
 
 
-def grid_scores(predicted: Tensor, target: Tensor, level: float) -> dict[str, float]:
-    """Return sums over a batch of mean |p − t|, mean (p − t)², and IoU of what lies inside."""
+def grid_scores(predicted: Tensor, target: Tensor, level: float) -> dict[str, Tensor]:
+    """Return sums over a batch of mean |p − t|, mean (p − t)², and IoU of what lies inside.
+
+    They stay on the device: reading one would wait for it.
+    """
     difference = predicted - target
     inside, truth = predicted <= level, target < 0
     axes = (1, 2, 3)
     both = (inside & truth).sum(axes).double()
     either = (inside | truth).sum(axes).double().clamp_min(1)
     return {
-        "psr_l1": difference.abs().mean(axes).double().sum().item(),
-        "psr_l2": difference.square().mean(axes).double().sum().item(),
-        "psr_iou": (both / either).sum().item(),
+        "psr_l1": difference.abs().mean(axes).double().sum(),
+        "psr_l2": difference.square().mean(axes).double().sum(),
+        "psr_iou": (both / either).sum(),
     }
 
 
@@ -56,7 +59,7 @@ def validate(run: VoxelRun) -> dict[str, float]:
     mine = list(range(len(dataset)))[run.ranks.rank :: run.ranks.world]
     size = run.settings.batch_size
     batches = [mine[start : start + size] for start in range(0, len(mine), size)]
-    sums = dict.fromkeys(("psr_l1", "psr_l2", "psr_iou"), 0.0)
+    sums: dict[str, Tensor | float] = dict.fromkeys(("psr_l1", "psr_l2", "psr_iou"), 0.0)
     shown: dict[str, list[Tensor]] = {"input": [], "predicted": [], "target": []}
     names: list[str] = []
 
@@ -76,7 +79,7 @@ def validate(run: VoxelRun) -> dict[str, float]:
     run.network.eval()
     run.stop.shared(run.ranks.device, judge_own)
     run.network.train()
-    totals = sum_over_ranks([*sums.values(), float(len(mine))], run.ranks.device)
+    totals = sum_over_ranks([*map(float, sums.values()), float(len(mine))], run.ranks.device)
     if run.ranks.leads and names:
         draw(run, shown, names, f"validation_it_{run.position.it:08d}")
     return {name: total / totals[-1] for name, total in zip(sums, totals, strict=False)}
@@ -103,7 +106,7 @@ def mean_volume_scores(
     chosen = list(seen.values())[:BASELINE_SKULLS]
     mean = sum(training.target(index) for index in watched(chosen)) / len(chosen)
     assert isinstance(mean, Tensor)
-    sums = dict.fromkeys(("psr_l1", "psr_l2", "psr_iou"), 0.0)
+    sums: dict[str, Tensor | float] = dict.fromkeys(("psr_l1", "psr_l2", "psr_iou"), 0.0)
     held: dict[str, list[int]] = {}
     for index, pair in enumerate(evaluation.pairs):
         held.setdefault(pair.subject, []).append(index)
@@ -112,7 +115,7 @@ def mean_volume_scores(
         target = evaluation.target(indices[0])
         for name, value in grid_scores(mean[None], target[None], 0.0).items():
             sums[name] += value * len(indices)
-    return {name: total / len(evaluation) for name, total in sums.items()}
+    return {name: float(total) / len(evaluation) for name, total in sums.items()}
 
 
 def middle(grid: Tensor) -> Tensor:
