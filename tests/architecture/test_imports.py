@@ -4,6 +4,7 @@ import ast
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -242,6 +243,28 @@ def test_a_list_of_what_ended_loads_nothing_that_reads_a_live_run() -> None:
     assert not found & {"runners.watch.metrics.live", "tui.views.runs.run_view"}
 
 
+URLS = """
+import urllib.parse
+assert Path('/a b').as_uri() == 'file:///a%20b' and urllib.parse.quote('/a b') == '/a%20b'
+"""
+
+
+@pytest.mark.parametrize(
+    ("start", "flags"),
+    [
+        ("import runners.lifecycle.supervisor.supervisor", ("-I", "-S")),
+        ("from runners.host.helpers import main_of; main_of('runners.gpus.sampler')", ("-E",)),
+        (STARTS["a command"], ()),
+    ],
+)
+def test_paths_load_nothing_of_urls_before_one_is_asked_for(
+    start: str, flags: Sequence[str]
+) -> None:
+    """Half a megabyte of each supervisor, as long as its run lasts."""
+    assert not loaded(start, *flags) & {"urllib.parse", "ipaddress"}
+    loaded(f"{start}\nfrom pathlib import Path{URLS}", *flags)
+
+
 def test_the_panel_loads_no_tensor() -> None:
     found = packages(loaded("import tui.panel.app"))
     assert "textual" in found
@@ -288,13 +311,9 @@ def test_the_supervisor_is_small() -> None:
 
 
 def test_the_terminal_s_keeper_is_standard_library_alone() -> None:
-    found = loaded("import runners.lifecycle.supervisor.pty", "-I", "-S")
-    assert {name for name in found if name.startswith("runners")} == {
-        "runners",
-        "runners.lifecycle",
-        "runners.lifecycle.supervisor",
-        "runners.lifecycle.supervisor.pty",
-    }
+    file = f"{HELPERS['pty'].module.replace('.', '/')}.py"
+    found = loaded(f"import runpy; runpy.run_path({file!r})", "-I", "-S")
+    assert not {name for name in found if name.startswith("runners")}
 
 
 def test_trainers_import_nothing_of_ours() -> None:

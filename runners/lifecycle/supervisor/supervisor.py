@@ -12,7 +12,6 @@ import signal
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
-from pathlib import Path
 
 if __name__ == "__main__":
     gc.disable()  # until all is imported: none of it is garbage
@@ -25,6 +24,7 @@ from runners.host.files import append_event, is_gone, read_json
 from runners.host.identity import boot_id, boot_time
 from runners.host.locks import acquire
 from runners.host.procfs import environment_of, mark_of
+from runners.host.quick_pathlib import Path
 from runners.lifecycle.supervisor.attempt import Attempt, leader_since, set_aside
 from runners.lifecycle.supervisor.attempt_start import AttemptStarter
 from runners.lifecycle.supervisor.exit_report import add_doubts, judge_ending, still_held

@@ -4,11 +4,13 @@ Its packages are imported as `tui` and `runners`, by its own processes only: the
 folder on `sys.path`. A program that is started, or that shares the environment, keeps these names.
 """
 
+import os
 import sys
-from pathlib import Path
 
-_HERE = Path(__file__).resolve().parent
-ROOT = _HERE if (_HERE / "runners").is_dir() else _HERE.parents[2]
+# No pathlib: `runners` imports it, lighter.
+_HERE = os.path.dirname(os.path.realpath(__file__))
+_IS_INSTALLED = os.path.isdir(os.path.join(_HERE, "runners"))
+ROOT = _HERE if _IS_INSTALLED else os.path.abspath(os.path.join(_HERE, *[os.pardir] * 3))
 """The folder of `tui`, `runners`, `trainers` and `presets`: this one, or that of a checkout."""
 
 
@@ -25,8 +27,8 @@ def import_ours() -> None:
                 f"a package named `{name}` is imported already, from {file or 'a folder'}: "
                 "import fresnel_tui before it, or use the commands with --json"
             )
-    if str(ROOT) not in sys.path[:1]:
-        sys.path.insert(0, str(ROOT))
+    if ROOT not in sys.path[:1]:
+        sys.path.insert(0, ROOT)
 
 
 def main() -> None:
