@@ -2,11 +2,15 @@
 
 import os
 import signal
+import time
+from types import SimpleNamespace
 
 import pytest
 
 from runners.cost.cost_reader import costs_of
 from runners.host.procfs import marked_processes, process_state
+from runners.lifecycle.control import pause as pausing
+from runners.lifecycle.supervisor.processes import Found, RunProcesses
 from runners.model.health import Condition
 from runners.places.actions import PauseRuns
 from runners.places.here import carry_out
@@ -92,6 +96,27 @@ def test_several_are_paused_and_what_cannot_be_is_refused(cli: CommandLine) -> N
     cli.run("drain", "on")
     waits = cli.launch("--gpus", "0", "--after", live[0].id, "--", "true")
     cli.run("pause", waits.id, exits=2)
+
+
+def test_a_look_that_takes_long_is_not_the_program_s_time(
+    cli: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a busy machine: it was given up before anything was signalled."""
+    late, find = [0.0], RunProcesses.find
+
+    def slowly(processes: RunProcesses, thorough: bool = False) -> Found:
+        late[0] = 60.0
+        return find(processes, thorough)
+
+    clock = SimpleNamespace(
+        monotonic=lambda: time.monotonic() + late[0], sleep=time.sleep, time=time.time
+    )
+    run = cli.command("sleep", "600")
+    eventually(lambda: cli.status(run)["state"] == "running")
+    monkeypatch.setattr(pausing, "time", clock)
+    monkeypatch.setattr(RunProcesses, "find", slowly)
+    paused = carry_out(cli.state, PauseRuns((run.id,)))
+    assert not paused.refused and process_state(leader(run)) == "T"
 
 
 def test_its_supervisor_s_death_changes_nothing(cli: CommandLine) -> None:

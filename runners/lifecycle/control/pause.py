@@ -1,5 +1,6 @@
 """Pausing a run by SIGSTOP to all its processes, and letting it go on; neither frees anything."""
 
+import math
 import signal
 import time
 from collections.abc import Callable, Sequence
@@ -107,20 +108,25 @@ def _pausable(state: StateDirectory, run: Run, what: str) -> RunDirectory:
 
 
 def _send_until(directory: RunDirectory, number: int, is_done: Callable[[str], bool]) -> bool:
-    """Signal every process of the run until all are as wanted: a program may fork meanwhile."""
+    """Signal every process of the run until all are as wanted: a program may fork meanwhile.
+
+    They have their time from the first signal on: the look before it takes long on a busy machine.
+    """
     processes = RunProcesses(directory)
     supervisor = supervisor_of(directory)
     processes.reaper = supervisor[0] if supervisor else None
     record = read_record(directory)
     processes.waiter = record.waiter_pid if record else None  # it only waits
-    until = time.monotonic() + _WITHIN_S
+    until = math.inf
     while True:
         found = processes.find(thorough=True)
         left = {pid: ticks for pid, ticks in found.items() if not is_done(process_state(pid))}
         if not left:
             return True
-        if time.monotonic() > until:
+        now = time.monotonic()
+        if now > until:
             return False
+        until = min(until, now + _WITHIN_S)
         for pid, ticks in left.items():
             if start_ticks(pid) == ticks:
                 signal_process(pid, ticks, number)
