@@ -51,6 +51,8 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     for name in ("housekeeping.ensure_guard", "guard.sweep_watch.ensure_sweep_watches"):
         monkeypatch.setattr(f"runners.{name}", lambda state: None)
     monkeypatch.setattr("tui.snapshot.feed.ensure_sampler", lambda state: None)
+    # What lies in the trash stays there: each command would start a process that empties it.
+    monkeypatch.setattr("runners.lifecycle.control.trash.expired", lambda state: [])
     for place in ("gpus", "monitor"):
         monkeypatch.setattr(f"tui.cli.{place}.read_gpus", _reading)
     return made
