@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from runners.lifecycle.launch.placeholder_values import launch_inputs
-from runners.lifecycle.launch.planning import unused_notes
+from runners.lifecycle.launch.plan_notes import unused_notes
 from runners.model.errors import WrongInput
 from runners.model.launchers import traits_of
 from runners.model.spec import GpuRequest, RunSpec

@@ -1,7 +1,7 @@
 """RunSpec + Allocation → LaunchPlan: placeholders filled, paths found, nothing started."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
@@ -10,12 +10,10 @@ from typing import Any, NamedTuple
 import msgspec
 
 from runners.cost.rates import device_count, hourly_rate
-from runners.cost.sessions import read_session
 from runners.host.identity import boot_id, host_name, is_attended, user_name
 from runners.host.slurm_job import SlurmJob, slurm_job
 from runners.lifecycle.launch.command_line import spell_argv
 from runners.lifecycle.launch.config_copy import PlannedConfig, plan_config
-from runners.lifecycle.launch.device_notes import device_notes
 from runners.lifecycle.launch.git_snapshot import provenance_of
 from runners.lifecycle.launch.interpreter import interpreter_in
 from runners.lifecycle.launch.placeholder_values import (
@@ -25,28 +23,18 @@ from runners.lifecycle.launch.placeholder_values import (
     fill_texts,
     launch_inputs,
 )
-from runners.lifecycle.launch.probe_results import probe_notes
+from runners.lifecycle.launch.plan_notes import plan_notes, price_notes
 from runners.lifecycle.launch.requirements import MissingPackages, missing_packages
 from runners.lifecycle.launch.run_environment import Variables, completed, program_environment
-from runners.lifecycle.launch.scripts import script_notes
-from runners.lifecycle.launch.wrapper_notes import wrapper_notes
 from runners.model.errors import FresnelError, WrongInput
 from runners.model.gpus import GpuReading
 from runners.model.kept_secrets import MASK
-from runners.model.launchers import PROCESS_LAUNCHERS, traits_of
 from runners.model.masked_plan import mask_tree
 from runners.model.masking import mask_value
-from runners.model.placeholders import open_places
 from runners.model.plan import LaunchPlan, Origin, on_all_nodes
-from runners.model.python_command import started_by
-from runners.model.scaling import batch_notes
 from runners.model.spec import Price, RunSpec
-from runners.model.units import gpus_text
-from runners.model.vendors import traits_of_vendor
-from runners.model.wrappers import unwrapped
 from runners.scheduling.allocation import Allocation, Denied, allocate, idle
-from runners.scheduling.memory_warning import memory_notes, oom_warnings
-from runners.state.layout import RunDirectory, StateDirectory
+from runners.state.layout import RunDirectory
 
 # A shorter one may be anything: `ssh`, `true`.
 _SURELY_SECRET = 8
@@ -115,7 +103,7 @@ def make_plan(
         ),
         restart_arguments=texts.restart_arguments,
         notes=(
-            *_notes(run.home, inputs, argv, folder, missing),
+            *plan_notes(run.home, inputs, argv, folder, missing),
             *limit.notes,
             *price_notes(run.home, spec, reading),
         ),
@@ -180,64 +168,6 @@ def _masked(plan: LaunchPlan, environment: Mapping[str, str]) -> tuple[LaunchPla
         place: value for place, value in secrets.items() if not place.startswith("environment.")
     }
     return msgspec.convert(tree, LaunchPlan), travelling
-
-
-def _notes(
-    state: StateDirectory,
-    inputs: LaunchInputs,
-    argv: Sequence[str],
-    folder: Path,
-    missing: MissingPackages | None,
-) -> tuple[str, ...]:
-    """What a person should know before the run starts, each once; what is missing comes first."""
-    spec, gpus, node = inputs.spec, inputs.allocation.gpus, inputs.spec.node
-    notes = [*spec.warnings, *script_notes(argv, folder), *wrapper_notes(unwrapped(argv))]
-    notes += _placeholder_notes(spec)
-    notes += inputs.allocation.notes
-    if not inputs.allocation.asked:  # of GPUs that are only awaited nothing is known
-        notes += oom_warnings(state, spec.preset, spec.name, gpus, spec.gpus.share_memory)
-        notes += probe_notes(state, spec, gpus)
-    if node is not None:
-        which = f"{node.count} nodes" if node.by_slurm else f"node {node.rank} of {node.count}"
-        where = "the first" if node.by_slurm else f"{node.address}:{node.port}"
-        processes = inputs.processes * node.count
-        notes.append(f"{which}, {processes} processes in all; they meet at {where}")
-    devices = started_by(spec, argv, inputs.processes) or inputs.processes
-    devices *= node.count if node else 1
-    if gpus:
-        notes += device_notes(argv, folder, traits_of_vendor(gpus[0].vendor))
-        notes += batch_notes(spec, devices)
-    notes += unused_notes(spec, len(gpus))
-    notes += memory_notes(spec, devices, gpus)
-    job = slurm_job()
-    if job is not None:
-        given = f"has GPU {','.join(job.gpus)} here" if job.gpus else "has no GPU here"
-        notes.insert(0, f"inside Slurm job {job.id}, which {given}: the run ends with the job")
-    lacks = () if missing is None else (f"{missing.text}; to install: {missing.install}",)
-    return (*lacks, *dict.fromkeys(notes))
-
-
-def unused_notes(spec: RunSpec, gpus: int) -> tuple[str, ...]:
-    """A warning where somebody gives several GPUs to one process of which nothing is known."""
-    traits = traits_of(spec.launcher)
-    is_one = traits.runs_python and not traits.starts_processes
-    if not is_one or gpus < 2 or spec.gpus_per_process is not None or not spec.gpus.explicit:
-        return ()
-    return (
-        f"one process is started, and sees {gpus_text(gpus)}: many programs use only the first; "
-        f"{' and '.join(PROCESS_LAUNCHERS)} start a process for each",
-    )
-
-
-def _placeholder_notes(spec: RunSpec) -> list[str]:
-    """That a command goes to its program with `{NAME}` in it; one with a search is filled later."""
-    if spec.launcher != "command" or spec.source or spec.search is not None:
-        return []
-    return [
-        f"nothing fills {{{name}}}: the program gets it as it stands; --set {name}=VALUE (in the "
-        f"form: values) puts a value there"
-        for name in open_places(spec.command)
-    ]
 
 
 def _origin(job: SlurmJob | None) -> Origin:
@@ -309,22 +239,3 @@ def why_not_here(spec: RunSpec, reading: GpuReading | None) -> str:
         return ""
     answer = allocate(spec.gpus, idle(reading), {})
     return answer.reason if isinstance(answer, Denied) else ""
-
-
-def price_notes(
-    state: StateDirectory, spec: RunSpec, reading: GpuReading | None
-) -> tuple[str, ...]:
-    """That --price changes nothing in a session, and what speaks against it on these GPUs."""
-    if spec.price is None or spec.price_basis != "flag":
-        return ()
-    notes = []
-    if read_session(state) is not None:
-        notes.append("--price: the run pays its share of the open session, whatever its price")
-    from runners.cost.prices import choose_price  # only where a price was given
-
-    price = choose_price(spec.price, "flag")
-    if price.name and reading is not None and price.per != "unit":
-        from runners.cost.opening import rate_caveat  # only where it was given by name
-
-        notes.append(rate_caveat(price.name, price.per, reading))
-    return tuple(filter(None, notes))
