@@ -12,6 +12,7 @@ from runners.model.late_pattern import late_pattern
 from runners.model.launchers import traits_of
 from runners.model.plan import LaunchPlan
 from runners.model.spec import GpuRequest, RunSpec
+from runners.model.wrapped_command import started_in_the_end
 from runners.model.wrappers import unwrapped
 
 _PYTHON = late_pattern(r"pythonw?\d*(?:\.\d+)?")
@@ -44,9 +45,16 @@ class PythonCommand(NamedTuple):
 
 
 def python_command(argv: Sequence[str]) -> PythonCommand | None:
-    """What `argv` runs by Python; None for another program, a shell's line or Python code."""
-    if not argv:
-        return None
+    """What `argv` runs by Python in the end, behind `nice`, `uv run` and their like.
+
+    None for another program, a shell's line or Python code.
+    """
+    found = started_in_the_end(argv)
+    command = _python_command(found.argv) if found.argv else None
+    return command if command is None or found.is_one else command._replace(processes=None)
+
+
+def _python_command(argv: Sequence[str]) -> PythonCommand | None:
     name, arguments = PurePath(argv[0]).name, list(argv[1:])
     if name in _TORCHRUN:
         return _launched("torchrun", arguments, _TORCHRUN_SWITCHES)

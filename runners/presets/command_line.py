@@ -10,6 +10,7 @@ from runners.model.errors import WrongInput
 from runners.model.late_pattern import late_pattern
 from runners.model.masking import mask_arguments
 from runners.model.python_command import python_command
+from runners.model.wrapped_command import started_in_the_end
 
 _QUOTED = late_pattern(r"\\.|'[^']*'|\"(?:[^\"$`\\]|\\[^$`])*\"", re.DOTALL)
 _GOES_ON = late_pattern(r"('[^']*')|\\\r?\n")
@@ -50,6 +51,7 @@ def command_name(command: Sequence[str]) -> str:
 
 
 def _what_runs(command: Sequence[str]) -> str:
+    command = started_in_the_end(command).argv
     python = python_command(command)
     if python is not None:
         return python.script or python.module.rpartition(".")[2]

@@ -18,16 +18,15 @@ from runners.host.procfs import (
     parent_of,
     start_ticks,
 )
+from runners.host.shells import SHELLS
 from runners.model.python_command import processes_started
 from runners.model.run import Run
+from runners.model.wrapped_command import STARTERS
 from runners.state.layout import RunDirectory
 
 _RANK_NAMES = ("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID")
 _HELPERS = ("resource_tracker", "compile_worker", "semaphore_tracker", "forkserver")
-_WRAPPERS = frozenset(
-    {"sh", "bash", "dash", "zsh", "stdbuf", "env", "nice", "ionice", "time", "timeout", "taskset"}
-    | {"numactl", "uv", "conda", "mamba", "micromamba", "poetry", "pixi", "singularity"}
-)
+_WRAPPERS = STARTERS | {*SHELLS, "singularity", "apptainer"}
 _TICKS = os.sysconf("SC_CLK_TCK")
 _WAITS = (
     ("futex", "waits for a lock or another thread"),

@@ -37,7 +37,7 @@ def ask_interpreter(
 
     None when it does not run Python.
     """
-    interpreter = interpreter_of(argv)
+    interpreter = interpreter_of(argv, environment)
     if interpreter is None:
         return None
     script = script_of(argv, folder)

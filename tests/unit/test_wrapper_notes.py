@@ -14,6 +14,8 @@ from runners.lifecycle.launch.wrapper_notes import wrapper_notes
         (["systemd-run", "--user", "python", "a.py"], "the program itself"),
         (["ssh", "host", "python", "a.py"], "fresnel-tui up"),
         (["conda", "run", "-n", "env", "python", "a.py"], "--no-capture-output"),
+        (["nice", "-n", "5", "conda", "run", "python", "a.py"], "--no-capture-output"),
+        (["sudo", "-u", "me", "python", "a.py"], "--preserve-env"),
     ],
 )
 def test_what_starts_its_program_elsewhere_is_told(command: list[str], advice: str) -> None:
@@ -29,6 +31,7 @@ def test_what_starts_its_program_elsewhere_is_told(command: list[str], advice: s
         ["ssh", "-t", "host", "python", "a.py"],
         ["conda", "run", "--no-capture-output", "-n", "env", "python", "a.py"],
         ["conda", "list"],
+        ["sudo", "-E", "python", "a.py"],
         ["python", "ssh", "tmux"],
         [],
     ],

@@ -11,6 +11,7 @@ from runners.model.errors import NotFound, WrongInput
 from runners.model.python_command import python_command
 from runners.model.run import Checkpoint, Run
 from runners.model.spec import RunSpec
+from runners.model.wrapped_command import started_in_the_end
 from runners.state.codec import read_plan
 from runners.state.layout import StateDirectory
 from runners.state.runs import list_run_ids
@@ -69,7 +70,7 @@ def _program(spec: RunSpec) -> object:
     found = python_command(spec.command)
     if found is not None:
         return found.script, found.module
-    return spec.command if spec.shell else spec.command[:1]
+    return spec.command if spec.shell else started_in_the_end(spec.command).argv[:1]
 
 
 def newest_checkpoint(run: Run) -> Checkpoint:

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from runners.host.files import open_binary, read_plain
 from runners.model.late_pattern import late_pattern
+from runners.model.wrapped_command import started_in_the_end
 from runners.model.wrappers import unwrapped
 
 _VERSION = late_pattern(r"(\d+\.\d+(?:\.\d+)?)")
@@ -37,18 +38,21 @@ class Interpreter(NamedTuple):
 
 def interpreter_in(argv: Sequence[str], environment: Mapping[str, str]) -> Interpreter | None:
     """The Python that `argv` runs, as it is in `environment`; None when it runs none."""
-    path = interpreter_of(argv)
+    path = interpreter_of(argv, environment)
     if path is None:
         return None
     return Interpreter(path, environment, tuple(package_folders(path, environment)))
 
 
-def interpreter_of(argv: Sequence[str]) -> Path | None:
+def interpreter_of(argv: Sequence[str], environment: Mapping[str, str] = os.environ) -> Path | None:
     """The Python that `argv` runs: its program, or the one in its program's first line.
 
-    None when it is not Python.
+    None when it is not Python, and where another program chooses it.
     """
-    program = Path(unwrapped(argv)[0])
+    found = started_in_the_end(unwrapped(argv))
+    if not found.same_python:
+        return None
+    program = Path(shutil.which(found.argv[0], path=environment.get("PATH")) or found.argv[0])
     if program.name.startswith("python"):
         return program
     # Scripts that pip installs name their interpreter in the first line.

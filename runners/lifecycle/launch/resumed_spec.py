@@ -16,6 +16,7 @@ from runners.model.parameters import with_value
 from runners.model.python_command import python_command
 from runners.model.scaling import batch_of
 from runners.model.spec import ResumeRule, RunSpec
+from runners.model.wrapped_command import started_in_the_end
 
 RESUMES = ("resume", "resume_from_checkpoint", "resume_from", "resume_path", "ckpt_path")
 """Flags of well-known trainers that take the path of a checkpoint to go on from."""
@@ -89,10 +90,11 @@ def resume_flag(spec: RunSpec, folder: Path) -> str | None:
     """
     if spec.launcher != "command" or spec.shell:
         return None
-    given = [word.partition("=")[0] for word in spec.command if word.startswith("--")]
+    program = started_in_the_end(spec.command).argv
+    given = [word.partition("=")[0] for word in program if word.startswith("--")]
     used = [flag for flag in given if _name_of(flag) in RESUMES]
-    if used or "--" in spec.command:
-        return used[0] if len(used) == 1 and "--" not in spec.command else None
+    if used or "--" in program:
+        return used[0] if len(used) == 1 and "--" not in program else None
     command = python_command(spec.command)
     if command is None or not command.script:
         return None

@@ -10,6 +10,7 @@ from runners.host.shells import SHELLS
 from runners.model.late_pattern import late_pattern
 from runners.model.python_command import python_command
 from runners.model.suggestions import nearest_hint
+from runners.model.wrapped_command import started_in_the_end
 from runners.model.wrappers import unwrapped
 
 _COMMANDS = late_pattern(r"-\w*c")
@@ -48,6 +49,7 @@ def absent_script(argv: Sequence[str], folder: Path) -> Path | None:
 
 def read_script(program: Sequence[str], folder: Path) -> Script | None:
     """The Python or shell script that `program` runs in `folder`; None where none can be read."""
+    program = started_in_the_end(program).argv
     python = python_command(program)
     name = python.script if python is not None else _shell_script(program)
     if not name:
@@ -90,6 +92,7 @@ def _is_shell(program: Sequence[str]) -> bool:
 
 def _shell_notes(program: Sequence[str], folder: Path) -> Iterator[str]:
     script, where = read_script(program, folder), "the command"
+    program = started_in_the_end(program).argv
     if script is not None and not script.is_python:
         text, where = script.text, script.name
     elif len(program) > 2 and _is_shell(program) and _COMMANDS.fullmatch(program[1]):

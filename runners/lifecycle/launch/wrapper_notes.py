@@ -1,13 +1,16 @@
 """What a plan says of programs that start another one out of a run's reach or sight.
 
 Facts: sbatch(1), tmux(1), systemd-run(1) return once theirs is submitted or started; ssh(1) without
-a terminal hands no signal on; `conda run` captures what is printed until its program ends
-(docs.conda.io, "conda run", --no-capture-output; conda issue 9412).
+a terminal hands no signal on; sudo(8) resets the environment by default; `conda run` captures what
+is printed until its program ends (docs.conda.io, "conda run", --no-capture-output; conda issue
+9412).
 """
 
 from collections.abc import Sequence
 from pathlib import PurePath
 from typing import NamedTuple
+
+from runners.model.wrapped_command import started_in_the_end
 
 
 class _Remark(NamedTuple):
@@ -32,6 +35,10 @@ _REMARKS = {
         "`fresnel-tui up ADDRESS -- COMMAND` launches it there",
         ("-t", "-tt"),
     ),
+    "sudo": _Remark(
+        "hands no variable on, not even which GPUs the run has: add --preserve-env",
+        ("-E", "--preserve-env"),
+    ),
     "conda": _Remark(
         "run` keeps what its program prints until that ends: add --no-capture-output",
         ("--no-capture-output", "--live-stream", "-s"),
@@ -42,6 +49,11 @@ _REMARKS = {
 
 def wrapper_notes(program: Sequence[str]) -> tuple[str, ...]:
     """What the run would not see of what `program` starts, and what to do."""
+    layers = started_in_the_end(program).layers
+    return tuple(note for layer in layers for note in _layer_notes(layer))
+
+
+def _layer_notes(program: Sequence[str]) -> tuple[str, ...]:
     name = PurePath(program[0]).name if program else ""
     remark = _REMARKS.get(name)
     if remark is None or {*remark.unless} & {*program[1:]}:
