@@ -11,6 +11,7 @@ import msgspec
 
 from runners.diagnosis.evidence import Evidence, LogPart
 from runners.diagnosis.full_disk import without_words
+from runners.diagnosis.own_ends import done_on_purpose
 from runners.diagnosis.signatures import Signature, Tier
 from runners.diagnosis.suspects import (
     Suspect,
@@ -21,8 +22,7 @@ from runners.diagnosis.suspects import (
     unknown_error,
 )
 from runners.diagnosis.verdict import Diagnosis, NotKnown
-from runners.model.closed import assert_never
-from runners.model.endings import EndingCause, ending_text, is_doubtful, signal_of
+from runners.model.endings import is_doubtful, signal_of
 from runners.model.states import State
 from runners.state.vanished import last_line_of
 
@@ -82,7 +82,7 @@ def diagnose(evidence: Evidence, signatures: tuple[Signature, ...]) -> Diagnosis
     if ended_well and not is_doubtful(evidence.ending):
         how = "successfully" if evidence.state is State.DONE else "with exit code 0"
         return NotKnown("ended_well", f"it ended {how}: nothing to explain", looked)
-    done = _left_running(evidence, looked) or _own_doing(evidence, looked)
+    done = done_on_purpose(evidence, looked)
     if done is not None:
         return done
     suspects = find_suspects(evidence.logs, signatures)
@@ -132,66 +132,6 @@ def _looked_at(evidence: Evidence) -> tuple[str, ...]:
         where = f" from byte {part.start:,}" if part.start else ""
         looked.append(f"{len(part.data):,} bytes of {part.name}{where}")
     return tuple(looked[:12])
-
-
-def _left_running(evidence: Evidence, looked: tuple[str, ...]) -> Diagnosis | None:
-    ending = evidence.ending
-    if ending is None or not ending.get("left") or ending.get("error"):
-        return None
-    remedy = "A run lasts as long as its first process: leave out the `&`, or end with `wait`."
-    rests = ("its first process exited with 0; its other processes were still running",)
-    return Diagnosis("left_running", "", ending_text(ending), remedy, rests, looked)
-
-
-def _own_doing(evidence: Evidence, looked: tuple[str, ...]) -> Diagnosis | None:
-    """What this panel did or saw itself: a stop, a limit, the guard, a start that failed."""
-    ending = evidence.ending
-    if ending is None:
-        return None
-    cause = ending_text(ending, evidence.exit_code)
-    if evidence.state is State.CANCELLED:
-        return Diagnosis("cancelled", "", cause, "", ("the queue it was taken out of",), looked)
-    remedy, rests = "", "the stop this panel carried out"
-    match ending["cause"]:
-        case (
-            EndingCause.COMPLETED
-            | EndingCause.FAILED
-            | EndingCause.SIGNALLED
-            | EndingCause.UNSEEN
-            | EndingCause.UNKNOWN
-        ):
-            return None
-        case (
-            EndingCause.STOPPED
-            | EndingCause.CANCELLED
-            | EndingCause.HOPELESS
-            | EndingCause.PROBE
-            | EndingCause.PEER
-        ):
-            kind = "stopped"
-        case EndingCause.GUARD:
-            kind = "stopped_by_guard"
-        case EndingCause.PREEMPTED:
-            kind = "machine_taken_away"
-            remedy = "Resume from its last checkpoint, once fetched, on another machine."
-        case EndingCause.STALL:
-            kind = "stopped_at_stall"
-        case EndingCause.LIMIT:
-            kind = "stopped_at_limit"
-        case EndingCause.SLURM:
-            kind, rests = "ended_by_slurm", "what Slurm says of its job"
-            remedy = "Resume from its last checkpoint: `fresnel-tui launch --resume`."
-        case EndingCause.REBOOTED:
-            kind, rests = "host_rebooted", "the boot's own id"
-            remedy = "Resume from its last checkpoint; `fresnel-tui service` brings runs back."
-        case EndingCause.REFUSED | EndingCause.NOT_STARTED | EndingCause.INTERRUPTED:
-            kind, rests = "not_started", "the supervisor"
-            remedy = "`fresnel-tui plan` shows the command, its folder and environment."
-            if evidence.awaited is not None:
-                rests, remedy = evidence.awaited.rests, evidence.awaited.remedy
-        case never:
-            assert_never(never)
-    return Diagnosis(kind, "", cause, remedy, (rests,), looked)
 
 
 def _memory_killer(

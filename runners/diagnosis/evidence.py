@@ -68,6 +68,7 @@ class Evidence(msgspec.Struct, frozen=True):
     processes: int = 0
     awaited: Awaited | None = None
     full_disk: str = ""
+    argv: tuple[str, ...] = ()
 
 
 def gather_evidence(run: Run) -> Evidence:
@@ -95,6 +96,7 @@ def gather_evidence(run: Run) -> Evidence:
         processes=processes_of(run) or 0,
         awaited=find_awaited(run),
         full_disk=find_full_disk(run),
+        argv=run.plan.argv if run.plan is not None else (),
     )
 
 

@@ -13,6 +13,7 @@ import msgspec
 from runners.diagnosis.diagnosis import REFUSED_SETTINGS
 from runners.diagnosis.explain import explain_run
 from runners.diagnosis.full_disk import KIND, find_full_disk
+from runners.diagnosis.own_ends import OWN_TIME_LIMIT
 from runners.diagnosis.verdict import Diagnosis, cause_text
 from runners.model.run import Run
 from runners.model.states import State
@@ -20,7 +21,9 @@ from runners.state.layout import RunDirectory
 from runners.state.runs import read_run
 from runners.watch.metrics.live import LiveReport
 
-_WITHOUT_A_LINE = frozenset({"host_out_of_memory", "gpu_hardware", REFUSED_SETTINGS})
+_WITHOUT_A_LINE = frozenset(
+    {"host_out_of_memory", "gpu_hardware", REFUSED_SETTINGS, OWN_TIME_LIMIT}
+)
 """Causes that are known without a signature of the output.
 
 Others without one only repeat the exit status in other words.

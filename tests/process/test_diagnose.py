@@ -83,6 +83,15 @@ def test_what_the_reason_says_is_no_cause_besides(cli: CommandLine) -> None:
     assert shown.count(reason) == 1 and found["remedy"] in shown
 
 
+def test_a_command_s_own_time_limit_is_the_cause(cli: CommandLine) -> None:
+    run = cli.command("nice", "timeout", "0.2", "sleep", "600")
+    assert "`timeout 0.2`" in cli.ended(run)["reason"] and cli.status(run)["name"] == "sleep"
+    assert cli.json("diagnose", run.id)["diagnosis"]["class"] == "own_time_limit"
+    other = cli.command("sh", "-c", "exit 124")
+    cli.ended(other)
+    assert cli.json("diagnose", other.id)["diagnosis"]["class"] == "unknown"
+
+
 def test_a_user_s_own_signature_and_a_mistake_in_it(cli: CommandLine) -> None:
     folder = Path(os.environ["XDG_CONFIG_HOME"]) / "fresnel-tui"
     folder.mkdir(parents=True, exist_ok=True)
