@@ -5,6 +5,7 @@ import re
 import shlex
 from collections.abc import Mapping, Sequence
 
+from runners.host.shells import SHELLS
 from runners.model.late_pattern import late_pattern
 
 PLACEHOLDERS = {
@@ -109,7 +110,7 @@ def open_places(command: Sequence[str]) -> list[str]:
     Of code and JSON, which have braces of their own, nothing is said.
     """
     plain: Sequence[str] = command
-    if len(command) == 3 and tuple(command[:2]) == ("sh", "-c"):
+    if len(command) == 3 and command[0] in SHELLS and command[1] == "-c":
         try:
             plain = shlex.split(command[2])
         except ValueError:

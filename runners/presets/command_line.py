@@ -2,6 +2,7 @@
 
 import re
 import shlex
+import shutil
 from collections.abc import Sequence
 from pathlib import PurePath
 
@@ -32,9 +33,17 @@ def split_command(text: str) -> list[str]:
         raise WrongInput(f"command: {str(error).lower()}") from None
     if not arguments:
         raise WrongInput("type a command, for example: python train.py --epochs 10")
-    if _SHELL.search(_QUOTED.sub("_", text)):
-        return ["sh", "-c", text]
-    return arguments
+    return shell_line(text) if needs_shell(text) else arguments
+
+
+def needs_shell(text: str) -> bool:
+    """Whether a line has pipes, variables, several commands or a word that only a shell knows."""
+    return _SHELL.search(_QUOTED.sub("_", text)) is not None
+
+
+def shell_line(text: str) -> list[str]:
+    """`text` as a command: by bash where there is one, others know no `source` and no `[[`."""
+    return ["bash" if shutil.which("bash") else "sh", "-c", text]
 
 
 def command_name(command: Sequence[str]) -> str:
@@ -73,7 +82,7 @@ def literal_arguments(arguments: Sequence[str]) -> tuple[str, ...]:
 def spell_command_line(arguments: Sequence[str]) -> str:
     """The command of a spec as a person would type it."""
     plain = [word.replace("$${", "${") for word in arguments]
-    if len(plain) == 3 and plain[:2] == ["sh", "-c"] and split_safely(plain[2]) == plain:
+    if len(plain) == 3 and plain[:2] in (["sh", "-c"], ["bash", "-c"]) and needs_shell(plain[2]):
         return plain[2]
     return shlex.join(plain)
 

@@ -1,5 +1,8 @@
 """A command line as it is typed or pasted: lines that go on, and places for values left empty."""
 
+import subprocess
+from pathlib import Path
+
 import pytest
 
 from runners.model.placeholders import open_places
@@ -15,7 +18,7 @@ def test_lines_that_go_on_are_one_command() -> None:
     pasted = "python train.py \\\n    --lr 1e-3 \\\r\n    --name 'a \\\nb'\n"
     assert split_command(pasted) == ["python", "train.py", "--lr", "1e-3", "--name", "a \\\nb"]
     script = "cd x\npython train.py"
-    assert split_command(script) == ["sh", "-c", script], "lines of a script stay lines"
+    assert split_command(script) == ["bash", "-c", script], "lines of a script stay lines"
 
 
 @pytest.mark.parametrize(
@@ -50,7 +53,7 @@ def test_places_for_values_that_are_left_empty_are_found(typed: str, names: list
         ("bash -e run.sh fast", "run"),
         ("bash -lc 'cd x && python fit.py'", "fit"),
         ("cd x && python fit.py --lr 1 | tee log", "fit"),
-        ("cd x && make", "sh"),
+        ("cd x && make", "bash"),
         ("./bin/solver --n 4", "solver"),
         ("nice -n 10 ./bin/solver --n 4", "solver"),
         ("env -u X A=1 numactl -N 0 --membind 0 python train.py", "train"),
@@ -78,3 +81,9 @@ def test_a_place_without_a_value_is_told_before_the_launch() -> None:
     assert unfilled("lr") in headless("plan", "--gpus", "0", *command).stdout
     filled = headless("plan", "--gpus", "0", "--set", "lr=1", *command).stdout
     assert unfilled("lr") not in filled
+
+
+def test_a_typed_line_may_activate_an_environment(tmp_path: Path) -> None:
+    (tmp_path / "activate").write_text("NAME=mine\n")
+    line = split_command(f"source {tmp_path}/activate && [[ $NAME == m* ]] && echo $NAME")
+    assert subprocess.check_output(line) == b"mine\n"

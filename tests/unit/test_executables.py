@@ -45,6 +45,7 @@ def folder(tmp_path: Path) -> Path:
         ("CUDA_VISIBLE_DEVICES=3", "PATH", "--gpu-ids 3"),
         ("OMP_NUM_THREADS=8", "PATH", "env OMP_NUM_THREADS=8 PROGRAM"),
         ("python a.py --lr 1", "PATH", "-- python a.py --lr 1"),
+        ("cd x && ./a.out", "PATH", "-- bash -c 'cd x && ./a.out'"),
         ("source", "PATH", "bash -c 'source … && PROGRAM'"),
         ("./executable.py", "#!", "python ./executable.py"),
         ("./windows.py", "Windows line endings", "sed -i"),

@@ -46,9 +46,9 @@ gpus: 2
     [
         ("python train.py --lr 1e-3", ["python", "train.py", "--lr", "1e-3"]),
         ("python a.py 'two words' \"a;b\"", ["python", "a.py", "two words", "a;b"]),
-        ("cd x && python a.py", ["sh", "-c", "cd x && python a.py"]),
-        ("LR=3 python a.py", ["sh", "-c", "LR=3 python a.py"]),
-        ('python a.py "$HOME"', ["sh", "-c", 'python a.py "$HOME"']),
+        ("cd x && python a.py", ["bash", "-c", "cd x && python a.py"]),
+        ("LR=3 python a.py", ["bash", "-c", "LR=3 python a.py"]),
+        ('python a.py "$HOME"', ["bash", "-c", 'python a.py "$HOME"']),
         ("python a.py name=run layers=[1,2]", ["python", "a.py", "name=run", "layers=[1,2]"]),
         (r"python a.py \$5", ["python", "a.py", "$5"]),
     ],
@@ -91,7 +91,7 @@ def test_an_own_command_is_what_launch_makes_of_the_same_words() -> None:
 
 def test_a_shell_s_line_is_called_after_its_script() -> None:
     assert own("cd x && python -u sub/train_big.py | tee log").spec().name == "train_big"
-    assert own("echo a; echo b").spec().name == "sh"
+    assert own("echo a; echo b").spec().name == "bash"
 
 
 def test_an_edited_command_that_goes_on_keeps_its_checkpoint_on_other_machines_too() -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from runners.host.files import open_plain
 from runners.model.errors import WrongInput
+from runners.presets.command_line import needs_shell, shell_line
 from runners.scheduling.visibility import ALL_VARIABLES
 
 _INTERPRETERS = {".py": "python", ".sh": "bash"}
@@ -30,7 +31,7 @@ def find_program(name: str, folder: Path, environment: Mapping[str, str]) -> str
     if found is not None:
         _check_first_line(name, Path(found), place)
         return found
-    if "/" not in name:
+    if "/" not in name or (" " in name and not path.exists()):
         raise WrongInput(f"no program `{name}` in PATH", _meant(name, path))
     if path.is_dir():
         raise WrongInput(f"`{name}` is a folder, not a program")
@@ -49,6 +50,8 @@ def _meant(name: str, path: Path) -> str:
         return f"its GPUs are chosen by --gpu-ids {value}"
     if value and variable.isidentifier():
         return f"to set a variable: env {shlex.quote(name)} PROGRAM"
+    if " " in name and needs_shell(name):
+        return f"it is a line of a shell: -- {shlex.join(shell_line(name))}"
     if " " in name:
         return f"write it without quotes: -- {name}"
     if name in _OF_SHELLS:
