@@ -178,7 +178,7 @@ class RunSpec(msgspec.Struct, frozen=True):
         ),
     ] = ()
     shell: Annotated[
-        bool, key("Give the text in `command` to /bin/sh instead of splitting it.")
+        bool, key("Give the text in `command` to bash (sh without it) instead of splitting it.")
     ] = False
     arguments: Annotated[tuple[Word, ...], key("Fixed arguments, before the parameters.")] = ()
     launcher_arguments: Annotated[

@@ -2,11 +2,10 @@
 
 import re
 import shlex
-import shutil
 from collections.abc import Sequence
 from pathlib import PurePath
 
-from runners.host.shells import SHELLS
+from runners.host.shells import SHELLS, shell_line
 from runners.model.errors import WrongInput
 from runners.model.late_pattern import late_pattern
 from runners.model.masking import mask_arguments
@@ -39,11 +38,6 @@ def split_command(text: str) -> list[str]:
 def needs_shell(text: str) -> bool:
     """Whether a line has pipes, variables, several commands or a word that only a shell knows."""
     return _SHELL.search(_QUOTED.sub("_", text)) is not None
-
-
-def shell_line(text: str) -> list[str]:
-    """`text` as a command: by bash where there is one, others know no `source` and no `[[`."""
-    return ["bash" if shutil.which("bash") else "sh", "-c", text]
 
 
 def command_name(command: Sequence[str]) -> str:

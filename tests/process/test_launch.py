@@ -132,6 +132,32 @@ def test_a_session_s_machine_rate_is_shared_among_its_gpus(
     assert run["usd_per_hour"] == pytest.approx(2 * 1.99) and run["price_basis"] == "session"
 
 
+def test_gpus_that_the_shell_names_choose_none_and_the_plan_says_so(cli: CommandLine) -> None:
+    def notes(shown: str, *words: str) -> list[str]:
+        shell = {"CUDA_VISIBLE_DEVICES": shown, "FRESNEL_GPUS": "sim:4xH100"}
+        shown = cli.run("plan", "--json", *words, "--", "true", **shell).stdout
+        found: list[str] = json.loads(shown)["notes"]
+        return found
+
+    (note,) = notes("2,3", "--gpus", "1")
+    assert "--gpu-ids 2,3" in note
+    for shown, words in (("0", ["--gpus", "1"]), ("3", ["--gpu-ids", "1"]), ("3", ["--gpus", "0"])):
+        assert notes(shown, *words) == []
+
+
+def test_a_preset_s_line_of_a_shell_may_activate_an_environment(
+    cli: CommandLine, tmp_path: Path
+) -> None:
+    (tmp_path / "activate").write_text("NAME=mine\n")
+    preset = tmp_path / "activates.yaml"
+    preset.write_text(
+        f"launcher: command\nshell: true\ngpus: 0\n"
+        f"command: 'source {tmp_path}/activate && [[ $NAME == m* ]] && echo $NAME'\n"
+    )
+    run = cli.launch(str(preset), "--wait")
+    assert cli.run("logs", run.id).stdout == "mine\n"
+
+
 def test_launch_prints_the_id_alone(cli: CommandLine) -> None:
     done = cli.run("launch", "--gpus", "0", "--", "true")
     assert done.stdout == f"{cli.json('status', 'last')['id']}\n"

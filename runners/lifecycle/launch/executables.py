@@ -10,8 +10,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from runners.host.files import open_plain
+from runners.host.shells import shell_line
 from runners.model.errors import WrongInput
-from runners.presets.command_line import needs_shell, shell_line
+from runners.presets.command_line import needs_shell
 from runners.scheduling.visibility import ALL_VARIABLES
 
 _INTERPRETERS = {".py": "python", ".sh": "bash"}

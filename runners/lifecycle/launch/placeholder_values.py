@@ -8,6 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
+from runners.host.shells import shell_line
 from runners.model.errors import WrongInput
 from runners.model.gpus import GpuReading
 from runners.model.launchers import PROCESS_LAUNCHERS, LauncherTraits, traits_of
@@ -106,7 +107,7 @@ def fill_texts(inputs: LaunchInputs) -> FilledTexts:
 
     if not inputs.traits.runs_python:
         command = visible("command", *spec.command)
-        program = ["/bin/sh", "-c", *command] if spec.shell else command
+        program = shell_line(*command) if spec.shell else command
     elif spec.module:
         program = ["-m", spec.module]
     else:

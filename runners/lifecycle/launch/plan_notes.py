@@ -1,6 +1,7 @@
 """What a person should know before a run starts: the notes of its plan."""
 
-from collections.abc import Sequence
+import os
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from runners.cost.sessions import read_session
@@ -11,7 +12,8 @@ from runners.lifecycle.launch.probe_results import probe_notes
 from runners.lifecycle.launch.requirements import MissingPackages
 from runners.lifecycle.launch.scripts import script_notes
 from runners.lifecycle.launch.wrapper_notes import wrapper_notes
-from runners.model.gpus import GpuReading
+from runners.model.gpus import GpuReading, GpuSnapshot
+from runners.model.late_pattern import late_pattern
 from runners.model.launchers import PROCESS_LAUNCHERS, traits_of
 from runners.model.placeholders import open_places
 from runners.model.python_command import started_by
@@ -21,7 +23,10 @@ from runners.model.units import gpus_text
 from runners.model.vendors import traits_of_vendor
 from runners.model.wrappers import unwrapped
 from runners.scheduling.memory_warning import memory_notes, oom_warnings
+from runners.scheduling.visibility import ALL_VARIABLES
 from runners.state.layout import StateDirectory
+
+_INDICES = late_pattern(r"\d+(?:,\d+)*")
 
 
 def plan_notes(
@@ -36,6 +41,7 @@ def plan_notes(
     notes = [*spec.warnings, *script_notes(argv, folder), *wrapper_notes(unwrapped(argv))]
     notes += _placeholder_notes(spec)
     notes += inputs.allocation.notes
+    notes += _exported_notes(spec, gpus)
     if not inputs.allocation.asked:  # of GPUs that are only awaited nothing is known
         notes += oom_warnings(state, spec.preset, spec.name, gpus, spec.gpus.share_memory)
         notes += probe_notes(state, spec, gpus)
@@ -57,6 +63,18 @@ def plan_notes(
         notes.insert(0, f"inside Slurm job {job.id}, which {given}: the run ends with the job")
     lacks = () if missing is None else (f"{missing.text}; to install: {missing.install}",)
     return (*lacks, *dict.fromkeys(notes))
+
+
+def _exported_notes(spec: RunSpec, gpus: Sequence[GpuSnapshot]) -> Iterator[str]:
+    """That the shell of the launch names GPUs, which are not those that the run gets."""
+    if not spec.gpus.wants_gpus or spec.gpus.ids or slurm_job() is not None:
+        return
+    given = ",".join(str(gpu.index) for gpu in gpus)
+    for name in ALL_VARIABLES:
+        value = os.environ.get(name, "")
+        if "VISIBLE" in name and value not in ("", "all", given):
+            by_hand = f"; --gpu-ids {value} does" if _INDICES.fullmatch(value) else ""
+            yield f"{name}={value} of this shell does not choose its GPUs{by_hand}"
 
 
 def unused_notes(spec: RunSpec, gpus: int) -> tuple[str, ...]:
