@@ -8,9 +8,8 @@ from runners.diagnosis.evidence import Evidence
 from runners.diagnosis.verdict import Diagnosis
 from runners.model.closed import assert_never
 from runners.model.endings import EndingCause, ending_text
-from runners.model.python_command import unwrapped
 from runners.model.states import State
-from runners.model.wrapped_command import started_in_the_end
+from runners.model.wrappers import started_in_the_end, unwrapped
 
 OWN_TIME_LIMIT = "own_time_limit"
 """The class of a run that the `timeout` of its own command ended."""

@@ -12,8 +12,7 @@ from runners.model.late_pattern import late_pattern
 from runners.model.launchers import traits_of
 from runners.model.plan import LaunchPlan
 from runners.model.spec import GpuRequest, RunSpec
-from runners.model.wrapped_command import started_in_the_end
-from runners.model.wrappers import unwrapped
+from runners.model.wrappers import started_in_the_end, unwrapped
 
 _PYTHON = late_pattern(r"pythonw?\d*(?:\.\d+)?")
 _PYTHON_VALUES = ("-W", "-X", "--check-hash-based-pycs")

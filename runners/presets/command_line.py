@@ -10,7 +10,7 @@ from runners.model.errors import WrongInput
 from runners.model.late_pattern import late_pattern
 from runners.model.masking import mask_arguments
 from runners.model.python_command import python_command
-from runners.model.wrapped_command import started_in_the_end
+from runners.model.wrappers import started_in_the_end
 
 _QUOTED = late_pattern(r"\\.|'[^']*'|\"(?:[^\"$`\\]|\\[^$`])*\"", re.DOTALL)
 _GOES_ON = late_pattern(r"('[^']*')|\\\r?\n")

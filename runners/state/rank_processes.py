@@ -21,7 +21,7 @@ from runners.host.procfs import (
 from runners.host.shells import SHELLS
 from runners.model.python_command import processes_started
 from runners.model.run import Run
-from runners.model.wrapped_command import STARTERS
+from runners.model.wrappers import STARTERS
 from runners.state.layout import RunDirectory
 
 _RANK_NAMES = ("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID")

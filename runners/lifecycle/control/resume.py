@@ -11,7 +11,7 @@ from runners.model.errors import NotFound, WrongInput
 from runners.model.python_command import python_command
 from runners.model.run import Checkpoint, Run
 from runners.model.spec import RunSpec
-from runners.model.wrapped_command import started_in_the_end
+from runners.model.wrappers import started_in_the_end
 from runners.state.codec import read_plan
 from runners.state.layout import StateDirectory
 from runners.state.runs import list_run_ids

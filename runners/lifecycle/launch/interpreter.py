@@ -14,8 +14,7 @@ from typing import NamedTuple
 
 from runners.host.files import open_binary, read_plain
 from runners.model.late_pattern import late_pattern
-from runners.model.wrapped_command import started_in_the_end
-from runners.model.wrappers import unwrapped
+from runners.model.wrappers import started_in_the_end, unwrapped
 
 _VERSION = late_pattern(r"(\d+\.\d+(?:\.\d+)?)")
 _FULL_VERSION = late_pattern(r"(\d+\.\d+\.\d+)")

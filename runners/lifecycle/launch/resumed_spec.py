@@ -16,7 +16,7 @@ from runners.model.parameters import with_value
 from runners.model.python_command import python_command
 from runners.model.scaling import batch_of
 from runners.model.spec import ResumeRule, RunSpec
-from runners.model.wrapped_command import started_in_the_end
+from runners.model.wrappers import started_in_the_end
 
 RESUMES = ("resume", "resume_from_checkpoint", "resume_from", "resume_path", "ckpt_path")
 """Flags of well-known trainers that take the path of a checkpoint to go on from."""

@@ -10,8 +10,7 @@ from runners.host.shells import SHELLS
 from runners.model.late_pattern import late_pattern
 from runners.model.python_command import python_command
 from runners.model.suggestions import nearest_hint
-from runners.model.wrapped_command import started_in_the_end
-from runners.model.wrappers import unwrapped
+from runners.model.wrappers import started_in_the_end, unwrapped
 
 _COMMANDS = late_pattern(r"-\w*c")
 """The option of a shell whose value is its script."""

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import PurePath
 from typing import NamedTuple
 
-from runners.model.wrapped_command import started_in_the_end
+from runners.model.wrappers import started_in_the_end
 
 
 class _Remark(NamedTuple):

@@ -12,7 +12,7 @@ from runners.lifecycle.launch.resumed_spec import resume_flag
 from runners.lifecycle.launch.scripts import absent_script, script_notes
 from runners.model.python_command import python_command
 from runners.model.vendors import traits_of_vendor
-from runners.model.wrapped_command import started_in_the_end
+from runners.model.wrappers import started_in_the_end
 from runners.presets.load import command_spec
 
 PYTHON = Path(sys.executable)
