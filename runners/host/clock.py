@@ -14,8 +14,9 @@ LAST_MOMENT = 253_370_764_800.0
 _CLOCKS_ARE_SET = 1_577_836_800.0
 """1 January 2020: an earlier moment is that of a clock that nobody has set since power was cut."""
 _AGREES_S = 60.0
-_STEP_S = 2.0
 """File servers' and other machines' clocks differ by so much at most."""
+_STEP_S = 2.0
+"""Less than this is a clock that is kept right little by little."""
 
 
 class Moment(NamedTuple):
