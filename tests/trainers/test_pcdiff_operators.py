@@ -164,6 +164,29 @@ def test_bad_coordinates_and_searches_are_refused(monkeypatch: pytest.MonkeyPatc
         survey(torch.zeros(1, 4, 3), [Ball(4, 0.1, 4)], "numba")
 
 
+def test_neighbours_in_a_table_are_those_of_a_list(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As Triton's kernel gives them, what is beyond a centre's own meaning nothing."""
+    chance = torch.Generator().manual_seed(0)
+    points = torch.randn(3, 400, 3, generator=chance)
+    balls = [Ball(100, 0.5, 16), Ball(30, 1.0, 8), Ball(8, 2.0, 8)]
+    listed = survey(points, balls, "torch")
+    plain = neighbours_torch.ball_query
+
+    def table(*asked) -> tuple[torch.Tensor, torch.Tensor]:
+        members, numbers = plain(*asked)
+        rows = torch.full((len(numbers), asked[-1]), 10**9)
+        rows[torch.arange(asked[-1]) < numbers[:, None]] = members
+        return rows, numbers
+
+    monkeypatch.setattr(neighbours_torch, "ball_query", table)
+    for one, other in zip(listed, survey(points, balls, "torch"), strict=True):
+        assert torch.equal(one.points, other.points)
+        if one.groups is not None:
+            assert one.groups.spans == other.groups.spans
+            for name in ("members", "starts", "weights", "owners", "offsets"):
+                assert torch.equal(getattr(one.groups, name), getattr(other.groups, name)), name
+
+
 TRITON = """
 import sys, torch
 sys.path.insert(0, sys.argv[1])
