@@ -230,6 +230,7 @@ def test_the_pace_of_output_without_times_comes_from_when_it_is_seen(
 ) -> None:
     clock = [1000.0]
     monkeypatch.setattr("runners.watch.metrics.output_source.time.time", lambda: clock[0])
+    monkeypatch.setattr("runners.host.clock.time.clock_gettime", lambda _: clock[0])
     run = run_in(tmp_path)
     report = LiveReport(run)
     append(tmp_path / "output.log", "step 10/30 | loss: 1\n")
