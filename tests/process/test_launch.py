@@ -135,6 +135,7 @@ def test_a_session_s_machine_rate_is_shared_among_its_gpus(
 def test_gpus_that_the_shell_names_choose_none_and_the_plan_says_so(cli: CommandLine) -> None:
     def notes(shown: str, *words: str) -> list[str]:
         shell = {"CUDA_VISIBLE_DEVICES": shown, "FRESNEL_GPUS": "sim:4xH100"}
+        shell["NVIDIA_VISIBLE_DEVICES"] = "GPU-a7f3"  # as a container is given them
         shown = cli.run("plan", "--json", *words, "--", "true", **shell).stdout
         found: list[str] = json.loads(shown)["notes"]
         return found

@@ -32,6 +32,7 @@ def test_what_starts_its_program_elsewhere_is_told(command: list[str], advice: s
         ["conda", "run", "--no-capture-output", "-n", "env", "python", "a.py"],
         ["conda", "list"],
         ["sudo", "-E", "python", "a.py"],
+        ["sudo", "--preserve-env=CUDA_VISIBLE_DEVICES", "python", "a.py"],
         ["python", "ssh", "tmux"],
         [],
     ],

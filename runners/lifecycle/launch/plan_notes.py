@@ -26,6 +26,8 @@ from runners.scheduling.memory_warning import memory_notes, oom_warnings
 from runners.scheduling.visibility import ALL_VARIABLES
 from runners.state.layout import StateDirectory
 
+_BY_HAND = late_pattern(r"(?!NVIDIA_)\w+_VISIBLE_DEVICES")
+"""Not NVIDIA_VISIBLE_DEVICES, by which a container is given its GPUs."""
 _INDICES = late_pattern(r"\d+(?:,\d+)*")
 
 
@@ -67,12 +69,13 @@ def plan_notes(
 
 def _exported_notes(spec: RunSpec, gpus: Sequence[GpuSnapshot]) -> Iterator[str]:
     """That the shell of the launch names GPUs, which are not those that the run gets."""
-    if not spec.gpus.wants_gpus or spec.gpus.ids or slurm_job() is not None:
+    by_slurm = slurm_job() is not None or spec.place.slurm is not None
+    if not spec.gpus.wants_gpus or spec.gpus.ids or by_slurm:
         return
     given = ",".join(str(gpu.index) for gpu in gpus)
-    for name in ALL_VARIABLES:
+    for name in filter(_BY_HAND.fullmatch, ALL_VARIABLES):
         value = os.environ.get(name, "")
-        if "VISIBLE" in name and value not in ("", "all", given):
+        if value not in ("", given):
             by_hand = f"; --gpu-ids {value} does" if _INDICES.fullmatch(value) else ""
             yield f"{name}={value} of this shell does not choose its GPUs{by_hand}"
 

@@ -56,7 +56,8 @@ def wrapper_notes(program: Sequence[str]) -> tuple[str, ...]:
 def _layer_notes(program: Sequence[str]) -> tuple[str, ...]:
     name = PurePath(program[0]).name if program else ""
     remark = _REMARKS.get(name)
-    if remark is None or {*remark.unless} & {*program[1:]}:
+    options = {word.partition("=")[0] for word in program[1:]}
+    if remark is None or not options.isdisjoint(remark.unless):
         return ()
     if remark.first and [*program[1:2]] != [remark.first]:
         return ()
