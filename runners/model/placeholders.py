@@ -5,7 +5,7 @@ import re
 import shlex
 from collections.abc import Mapping, Sequence
 
-from runners.host.shells import SHELLS
+from runners.host.shells import line_of
 from runners.model.late_pattern import late_pattern
 
 PLACEHOLDERS = {
@@ -110,9 +110,9 @@ def open_places(command: Sequence[str]) -> list[str]:
     Of code and JSON, which have braces of their own, nothing is said.
     """
     plain: Sequence[str] = command
-    if len(command) == 3 and command[0] in SHELLS and command[1] == "-c":
+    if line := line_of(command):
         try:
-            plain = shlex.split(command[2])
+            plain = shlex.split(line)
         except ValueError:
             return []
     found = (_OPEN.findall(word) for word in plain if _PLAIN.fullmatch(word))

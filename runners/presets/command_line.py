@@ -76,7 +76,7 @@ def literal_arguments(arguments: Sequence[str]) -> tuple[str, ...]:
 def spell_command_line(arguments: Sequence[str]) -> str:
     """The command of a spec as a person would type it."""
     plain = [word.replace("$${", "${") for word in arguments]
-    if len(plain) == 3 and plain[:2] in (["sh", "-c"], ["bash", "-c"]) and needs_shell(plain[2]):
+    if len(plain) == 3 and split_safely(plain[2]) == plain:
         return plain[2]
     return shlex.join(plain)
 

@@ -5,6 +5,7 @@ panel.
 import errno
 import json
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -35,6 +36,19 @@ def full(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stop_module, "replace", refuse)
 
 
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 2 MB of its own."""
+    if os.geteuid() != 0:
+        pytest.skip("mounting needs root")
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    if os.system(f"mount -t tmpfs -o size=2m tmpfs {folder} 2>/dev/null"):
+        pytest.skip("nothing may be mounted here")
+    yield folder
+    os.system(f"umount -l {folder}")
+
+
 @pytest.mark.parametrize("force", [False, True])
 def test_the_wish_is_written_into_the_room_set_aside(
     cli: CommandLine, full: None, force: bool
@@ -62,59 +76,38 @@ def test_without_room_set_aside_the_wish_is_handed_over_by_a_signal(
     assert cli.ended(run)["state"] == "stopped"
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="mounting needs root")
-def test_on_a_disk_that_is_really_full(cli: CommandLine, tmp_path: Path) -> None:
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    if os.system(f"mount -t tmpfs -o size=2m tmpfs {disk} 2>/dev/null"):
-        pytest.skip("nothing may be mounted here")
-    try:
-        there = {"FRESNEL_STATE_DIR": str(disk / "state")}
-        # Full once its start is recorded: before that, there may be no room for the record.
-        started = "until grep -q running state/runs/*/state.json; do sleep 0.05; done"
-        script = f"{started}; cat /dev/zero >>filler; echo >>filler2; exec sleep 600"
-        line = cli.run("launch", "--gpus", "0", "--", "sh", "-c", f"cd {disk}; {script}", **there)
-        run = disk / "state" / "runs" / line.stdout.strip()
-        eventually(lambda: os.statvfs(disk).f_bavail == 0, what="a full disk")
-        eventually(lambda: record_of(run).get("state") == "running")
-        cli.run("stop", line.stdout.strip(), **there)
-        eventually(lambda: not (disk / "state" / "live" / run.name).exists() or _is_free(disk))
-        (disk / "filler").unlink()
-        eventually(lambda: record_of(run).get("state") == "stopped", what="the ending recorded")
-    finally:
-        os.system(f"umount -l {disk}")
+def test_on_a_disk_that_is_really_full(cli: CommandLine, disk: Path) -> None:
+    there = {"FRESNEL_STATE_DIR": str(disk / "state")}
+    # Full once its start is recorded: before that, there may be no room for the record.
+    started = "until grep -q running state/runs/*/state.json; do sleep 0.05; done"
+    script = f"{started}; cat /dev/zero >>filler; echo >>filler2; exec sleep 600"
+    line = cli.run("launch", "--gpus", "0", "--", "sh", "-c", f"cd {disk}; {script}", **there)
+    run = disk / "state" / "runs" / line.stdout.strip()
+    eventually(lambda: os.statvfs(disk).f_bavail == 0, what="a full disk")
+    eventually(lambda: record_of(run).get("state") == "running")
+    cli.run("stop", line.stdout.strip(), **there)
+    eventually(lambda: not (disk / "state" / "live" / run.name).exists() or _is_free(disk))
+    (disk / "filler").unlink()
+    eventually(lambda: record_of(run).get("state") == "stopped", what="the ending recorded")
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="mounting needs root")
 @pytest.mark.parametrize("free", [4 << 10, 20 << 10, 28 << 10])
 def test_what_has_no_room_for_its_records_is_not_started(
-    cli: CommandLine, tmp_path: Path, free: int
+    cli: CommandLine, disk: Path, free: int
 ) -> None:
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    if os.system(f"mount -t tmpfs -o size=2m tmpfs {disk} 2>/dev/null"):
-        pytest.skip("nothing may be mounted here")
-    try:
-        there = {"FRESNEL_STATE_DIR": str(disk / "state")}
-        cli.run("list", **there)
-        left = os.statvfs(disk)
-        (disk / "filler").write_bytes(bytes(left.f_bavail * left.f_frsize - free))
-        refused = cli.run("launch", "--gpus", "0", "--", "true", exits=1, **there)
-        assert os.strerror(errno.ENOSPC) in refused.stderr
-        assert json.loads(cli.run("list", "--json", **there).stdout) == []
-    finally:
-        os.system(f"umount -l {disk}")
+    there = {"FRESNEL_STATE_DIR": str(disk / "state")}
+    cli.run("list", **there)
+    left = os.statvfs(disk)
+    (disk / "filler").write_bytes(bytes(left.f_bavail * left.f_frsize - free))
+    refused = cli.run("launch", "--gpus", "0", "--", "true", exits=1, **there)
+    assert os.strerror(errno.ENOSPC) in refused.stderr
+    assert json.loads(cli.run("list", "--json", **there).stdout) == []
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="mounting needs root")
 def test_the_panel_says_that_the_disk_of_its_state_folder_is_full(
-    cli: CommandLine, tmp_path: Path
+    cli: CommandLine, disk: Path
 ) -> None:
     """Above the readings of GPUs that do not come; and what is not done says why in words."""
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    if os.system(f"mount -t tmpfs -o size=2m tmpfs {disk} 2>/dev/null"):
-        pytest.skip("nothing may be mounted here")
     state = StateDirectory(disk / "state").create()
     feed = SnapshotFeed(state, read_only=True)
     try:
@@ -134,7 +127,6 @@ def test_the_panel_says_that_the_disk_of_its_state_folder_is_full(
         cli.run("kill", *ids, "--wait", **there)
     finally:
         feed._reader.shutdown()
-        os.system(f"umount -l {disk}")
 
 
 def test_a_state_folder_that_is_gone_is_not_taken_for_one_without_runs(tmp_path: Path) -> None:
@@ -177,7 +169,6 @@ def test_a_run_of_an_earlier_version_has_no_room_and_no_harm(cli: CommandLine) -
     assert record(run)["state"] == "stopped"
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="mounting needs root")
 @pytest.mark.parametrize(
     "program",
     [
@@ -188,21 +179,14 @@ def test_a_run_of_an_earlier_version_has_no_room_and_no_harm(cli: CommandLine) -
     ],
 )
 def test_a_run_that_fails_for_want_of_room_says_which_disk(
-    cli: CommandLine, tmp_path: Path, program: str
+    cli: CommandLine, disk: Path, program: str
 ) -> None:
     """In words of its own or without any; also after there is room again."""
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    if os.system(f"mount -t tmpfs -o size=2m tmpfs {disk} 2>/dev/null"):
-        pytest.skip("nothing may be mounted here")
-    try:
-        run = cli.command("sh", "-c", f"cd {disk} && {program}")
-        found = cli.ended(run)
-        assert found["state"] == "failed" and str(disk) in found["reason"]
-        assert (found["ending"]["diagnosis"], found["ending"]["disk"]) == ("disk_full", str(disk))
-        (disk / "filler").unlink()
-        verdict = json.loads(cli.run("diagnose", run.id, "--json").stdout)["diagnosis"]
-        assert verdict["class"] == "disk_full" and str(disk) in verdict["cause"]
-        assert "resume" in verdict["remedies"] and verdict["remedy"]
-    finally:
-        os.system(f"umount -l {disk}")
+    run = cli.command("sh", "-c", f"cd {disk} && {program}")
+    found = cli.ended(run)
+    assert found["state"] == "failed" and str(disk) in found["reason"]
+    assert (found["ending"]["diagnosis"], found["ending"]["disk"]) == ("disk_full", str(disk))
+    (disk / "filler").unlink()
+    verdict = json.loads(cli.run("diagnose", run.id, "--json").stdout)["diagnosis"]
+    assert verdict["class"] == "disk_full" and str(disk) in verdict["cause"]
+    assert "resume" in verdict["remedies"] and verdict["remedy"]

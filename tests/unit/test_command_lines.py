@@ -83,6 +83,14 @@ def test_a_place_without_a_value_is_told_before_the_launch() -> None:
     assert unfilled("lr") not in filled
 
 
+@pytest.mark.parametrize("shell", ["bash", "sh", "zsh"])
+def test_a_command_that_nobody_edited_keeps_its_shell(shell: str) -> None:
+    spec = command_spec([shell, "-c", "cd x && make"])
+    draft = RunDraft.of(spec)
+    assert not draft.command_changed and draft.spec().command == spec.command
+    assert split_command(draft.command) == [shell, "-c", "cd x && make"]
+
+
 def test_a_typed_line_may_activate_an_environment(tmp_path: Path) -> None:
     (tmp_path / "activate").write_text("NAME=mine\n")
     line = split_command(f"source {tmp_path}/activate && [[ $NAME == m* ]] && echo $NAME")

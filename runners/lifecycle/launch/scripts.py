@@ -6,14 +6,12 @@ from pathlib import Path, PurePath
 from typing import NamedTuple
 
 from runners.host.files import read_plain
-from runners.host.shells import SHELLS
+from runners.host.shells import SHELLS, line_of
 from runners.model.late_pattern import late_pattern
 from runners.model.python_command import python_command
 from runners.model.suggestions import nearest_hint
 from runners.model.wrappers import started_in_the_end, unwrapped
 
-_COMMANDS = late_pattern(r"-\w*c")
-"""The option of a shell whose value is its script."""
 _LARGEST = 1 << 20
 """Bytes: a larger script is not looked into."""
 _BACKGROUND = late_pattern(r"(?<![&>|<\\])&(?![&>\d])")
@@ -94,9 +92,7 @@ def _shell_notes(program: Sequence[str], folder: Path) -> Iterator[str]:
     program = started_in_the_end(program).argv
     if script is not None and not script.is_python:
         text, where = script.text, script.name
-    elif len(program) > 2 and _is_shell(program) and _COMMANDS.fullmatch(program[1]):
-        text = program[2]
-    else:
+    elif not (text := line_of(program)):
         return
     lines = [
         line for line in text.splitlines() if line.strip() and not line.strip().startswith("#")

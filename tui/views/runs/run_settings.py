@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
+from runners.host.shells import line_of
 from runners.model.late_pattern import late_pattern
 from runners.model.run import Run
 from runners.model.wrappers import unwrapped
@@ -41,12 +42,13 @@ def _flags(argv: tuple[str, ...]) -> dict[str, str]:
 
 
 def _in_shell(argv: Sequence[str]) -> Sequence[str]:
-    if len(argv) < 3 or argv[1] != "-c" or not argv[0].endswith("sh"):
+    line = line_of(argv)
+    if not line:
         return argv
     import shlex  # few commands need a shell
 
     try:
-        return shlex.split(argv[2])
+        return shlex.split(line)
     except ValueError:
         return argv
 
