@@ -184,8 +184,10 @@ class _Forked(subprocess.Popen[Any]):
     def _try_wait(self, flags: int) -> tuple[int, int]:
         if self.told.fileno() < 0:  # garbage in a circle: its socket went first
             return self.pid, signal.SIGKILL
+        how = socket.MSG_DONTWAIT if flags & os.WNOHANG else 0
         try:
-            told = self.told.recv(32, socket.MSG_DONTWAIT if flags & os.WNOHANG else 0)
+            # Twice: Linux may say that the other side has closed though it sent just before.
+            told = self.told.recv(32, how) or self.told.recv(32, how)
         except BlockingIOError:
             return 0, 0
         self.told.close()
