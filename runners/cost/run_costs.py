@@ -24,6 +24,7 @@ from runners.host.clock import Moment
 from runners.host.files import append_event, create_once
 from runners.model.plan import Estimate
 from runners.model.run import Run
+from runners.model.states import State
 from runners.state.layout import StateDirectory
 from runners.watch.metrics.epoch_timing import EpochTiming, EpochTimingReader, read_epoch_timing
 
@@ -36,6 +37,7 @@ class ProjectionBasis(str, Enum):
 
     PACE = "pace"
     ESTIMATE = "estimate"
+    GUARD = "guard"
 
 
 class RunCost(msgspec.Struct, frozen=True):
@@ -103,8 +105,8 @@ class Costs(msgspec.Struct, frozen=True):
         pace = timing.seconds_per_epoch
         if pace is not None:
             known = msgspec.structs.replace(known, per_epoch=round(money(rate, pace), 6))
-        if not run.is_live:
-            return known
+        if not run.is_live or run.state is State.STOPPING:
+            return known  # it does not come to the end that its pace or estimate tells
         # The run's own epochs come first; the ETA of its output is the program's guess.
         left = timing.remaining_s(self.now.wall)
         left = eta_s if left is None else left
@@ -157,6 +159,20 @@ def _project(
 
 def _six(amount: Fraction | None) -> Decimal | None:
     return None if amount is None else to_decimal(amount)
+
+
+def stopped_in(cost: RunCost, left: float) -> RunCost:
+    """`cost` where the guard stops the run in so many seconds, before it comes to its own end."""
+    if cost.would is not None:
+        cost = msgspec.structs.replace(cost, would=stopped_in(cost.would, left))
+    if cost.cost is None or cost.rate is None or cost.projected is None:
+        return cost
+    until = cost.cost + round(money(cost.rate, left), 6)
+    if until >= cost.projected:
+        return cost
+    return msgspec.structs.replace(
+        cost, projected=until, basis=ProjectionBasis.GUARD, remaining_s=left
+    )
 
 
 def costs_in(statement: Statement, runs: Iterable[Run], everything: bool = False) -> Costs:

@@ -226,6 +226,17 @@ class GuardView(msgspec.Struct, frozen=True):
         return max(0.0, self.rule.countdown_s - seconds_between(self.progress.since, now))
 
 
+def stops_in(state: StateDirectory, now: Moment) -> float | None:
+    """Seconds until the guard stops every run of this host; None while nothing counts down."""
+    try:
+        rule = read_rule(state)
+        progress = None if rule is None else read_guard_state(state)
+    except ValueError:
+        return None
+    is_held_back = rule is None or rule.postponed_left(now) > 0
+    return None if is_held_back else GuardView(rule, progress, running=True).left_s(now)
+
+
 def full_disk_text(state: StateDirectory) -> str:
     """What is said of a guard that cannot write."""
     return (

@@ -75,11 +75,13 @@ def age(moment: float, now: float) -> float | None:
 class WallClock:
     """Whether the wall clock was set, by the boot's own time, which no clock changes."""
 
-    def __init__(self) -> None:
+    def __init__(self, since: Moment | None = None) -> None:
         self._ahead = self._now()
+        if since is not None and since.boot_ns is not None and since.boot == boot_id():
+            self._ahead = since.wall - since.boot_ns / 1e9
 
     def was_set(self) -> float:
-        """By how many seconds it was set since the last call; 0.0 where it was not."""
+        """By how many seconds it was set since the last call, or `since`; 0.0 where it was not."""
         before, self._ahead = self._ahead, self._now()
         by = self._ahead - before
         return by if abs(by) > _STEP_S else 0.0

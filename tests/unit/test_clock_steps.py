@@ -188,3 +188,23 @@ def test_what_is_left_of_a_run_is_as_long_whatever_the_clock_says(
         for at, value in enumerate(left)
         if at > 32
     ), left
+
+
+@pytest.mark.parametrize("at", [5, 30, 59])
+def test_a_look_that_begins_after_the_clock_was_set_takes_no_hour_for_a_pause(
+    tmp_path: Path, at: int
+) -> None:
+    """A step takes ten seconds; an hour ago by the clock that is right now it was set forward."""
+    now, each = moment_now(), 10.0
+    assert now.boot_ns is not None
+    began = Moment(now.wall - 3600.0 - 60 * each, now.boot, now.boot_ns - round(60 * each * 1e9))
+    run = run_of(started=began.wall, began=began)
+    events = [{"v": 1, "type": "start", "time": began.wall, "steps": 1000}]
+    for number in range(60):
+        time_ = began.wall + number * each + 3600.0 * (number >= at)
+        events.append({"v": 1, "type": "metrics", "time": time_, "step": number, "loss": 1.0})
+    (tmp_path / "events.jsonl").write_text("".join(json.dumps(each) + "\n" for each in events))
+    report = LiveReport(msgspec.structs.replace(run, directory=str(tmp_path)))
+    report.poll(run)
+    report.poll(run)
+    assert report.course.progress(now.wall).eta_s == pytest.approx(940 * each, rel=0.02)

@@ -2,6 +2,7 @@
 
 import math
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -11,6 +12,10 @@ from runners.watch.metrics.progress import ProgressTracker, at_end
 from runners.watch.metrics.sample import Sample
 from runners.watch.metrics.series import Series, downsample
 from runners.watch.metrics.series_set import SeriesSet
+from tests.support import make_run
+from tui.views.runs.row_reading import row_of_view
+from tui.views.runs.run_columns import COLUMNS, TableContext
+from tui.views.runs.run_view import view_run
 
 
 def steps_and_values(collection: SeriesSet, name: str) -> list[tuple[float, float]]:
@@ -92,14 +97,25 @@ def test_the_eta_comes_from_the_run_s_own_pace_without_its_first_epoch() -> None
 
 @pytest.mark.parametrize(
     ("state", "epochs", "fraction"),
-    [(State.DONE, 1, 1.0), (State.STOPPED, 1, 0.0), (State.DONE, 3, 0.0)],
+    [(State.DONE, 1, 1.0), (State.STOPPED, 1, 0.0), (State.DONE, 3, None), (State.FAILED, 3, 0.0)],
 )
 def test_a_run_that_came_to_its_end_was_through_its_only_epoch(
-    state: State, epochs: int, fraction: float
+    state: State, epochs: int, fraction: float | None
 ) -> None:
     course = ProgressTracker()
     course.note(Sample({"loss": 1.0}, epoch=1, epochs=epochs))
     assert at_end(course.progress(0.0), state).fraction == fraction
+
+
+@pytest.mark.parametrize(("state", "shown"), [(State.DONE, "19/20"), (State.FAILED, "95%")])
+def test_a_run_that_ended_well_does_not_look_unfinished(state: State, shown: str) -> None:
+    """Its steps count from 0: the last that it printed was 19 of 20."""
+    course = ProgressTracker()
+    course.note(Sample({"loss": 1.0}, step=19, steps=20))
+    progress = at_end(course.progress(0.0), state)
+    assert (progress.step, progress.steps) == (19, 20)
+    row = row_of_view(msgspec.structs.replace(view_run(make_run(state)), progress=progress))
+    assert COLUMNS["progress"].text(row, TableContext(0.0), 8) == shown
 
 
 def test_pauses_that_recur_are_part_of_the_time_left_and_none_of_the_pace() -> None:

@@ -47,7 +47,8 @@ class LiveReport:
         self._held: dict[str, float] = {}
         self._held_stamp = self._held_looked = 0.0
         self._saved = b""
-        self._clock = WallClock()
+        # Whoever begins to look after it was set finds an hour that nothing took, too.
+        self._clock = WallClock(run.begin)
         self.events = EventStream(Path(run.directory) / "events.jsonl")
         self.alerts = AlertStream(Path(run.directory) / "supervisor.jsonl")
         self._printed = ProgressTracker()
@@ -172,7 +173,7 @@ class LiveReport:
         self.boundary.read("supervisor.jsonl", self.alerts.poll, None)
         self._poll_output(run, thorough, brief, follow, ended)
         # Once all is read that was written by the clock as it was.
-        if (by := self._clock.was_set()) > 0:
+        if not self.unread and (by := self._clock.was_set()) > 0:
             for course in (self.events, self._printed):
                 course.clock_was_set(by, time.time())
 

@@ -70,9 +70,15 @@ class StepPace:
             del points[1:-1:2]
 
     def clock_was_set(self, by: float, now: float) -> None:
-        """Points from before the clock was set forward, to `now`, belong so many seconds later."""
-        before = [point for point in self.points if point[0] <= now - by / 2]
-        self.points = [*_moved(before, by), *self.points[len(before) :]]
+        """Points from before the clock was set forward belong so many seconds later.
+
+        It was set in the longest wait, up to `now`, and never where none is as long.
+        """
+        times = [time for time, _, _ in self.points]
+        waits = [later - time for time, later in pairwise([*times, now])]
+        if waits and (longest := max(waits)) >= by:
+            at = waits.index(longest) + 1
+            self.points = [*_moved(self.points[:at], by), *self.points[at:]]
 
     @property
     def per_step(self) -> float | None:

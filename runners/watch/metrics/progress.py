@@ -290,11 +290,14 @@ class ProgressTracker:
 def at_end(progress: Progress, state: State) -> Progress:
     """The progress of a run that has ended so: nothing is left, whatever its last line said.
 
-    A single epoch shows only by its end that it is over.
+    A single epoch shows only by its end that it is over. One that ended well is not 95 % done by
+    its last `step 19/20`: its count stays as it was told, of which share that is, nobody knows.
     """
     whole = progress.step is None and progress.epoch is not None
     if state is State.DONE and whole and progress.epoch == progress.epochs:
         progress = replace(progress, fraction=1.0)
+    elif state is State.DONE and progress.fraction is not None and progress.fraction < 1.0:
+        progress = replace(progress, fraction=None)
     return replace(progress, eta_s=None)
 
 

@@ -180,7 +180,9 @@ def cost_notes(report: CostReport, by_name: bool = False) -> list[str]:
         called = _called(row, by_name)
         if row.session_projected is not None:
             cost = dollars(row.session_projected)
-            notes.append(f"{called}: when it ends the session will have cost {cost}")
+            is_stopped = row.view.money.basis is ProjectionBasis.GUARD
+            when = "the guard stops it" if is_stopped else "it ends"
+            notes.append(f"{called}: when {when} the session will have cost {cost}")
         if row.overrun is not None:
             notes.append(f"{called} {row.overrun.text}")
     return notes
@@ -229,8 +231,9 @@ def _is_worth_a_row(row: CostRow) -> bool:
 
 
 def _projected(row: CostRow) -> str:
-    by_estimate = row.view.money.basis is ProjectionBasis.ESTIMATE
-    return dollars(row.view.money.projected) + (" est." if by_estimate else "")
+    grounds = {ProjectionBasis.ESTIMATE: " est.", ProjectionBasis.GUARD: " at its stop"}
+    basis = row.view.money.basis
+    return dollars(row.view.money.projected) + ("" if basis is None else grounds.get(basis, ""))
 
 
 def _preset_table(spending: Spending) -> CostTable:

@@ -50,7 +50,7 @@ def _remark(row: RunRow, context: TableContext, width: int) -> str:
 
 
 def _progress(row: RunRow, context: TableContext, width: int) -> str:
-    if row.step is not None and row.steps and width > 10:
+    if row.step is not None and row.steps and (width > 10 or row.fraction is None):
         text = f"{row.step:,}/{row.steps:,}"
         if len(text) <= width:
             return text

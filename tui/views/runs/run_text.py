@@ -151,5 +151,7 @@ def projection_text(money: RunCost) -> str:
     """What a run will have cost at its end, and on what ground; empty when that is not known."""
     if money.projected is None:
         return ""
+    if money.basis is ProjectionBasis.GUARD:
+        return f"; {dollars(money.projected)} when the guard stops it"
     ground = "its estimate" if money.basis is ProjectionBasis.ESTIMATE else "its pace"
     return f"; {dollars(money.projected)} at the end, by {ground}"

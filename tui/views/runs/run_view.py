@@ -6,13 +6,14 @@ from pathlib import Path
 import msgspec
 
 from runners.cost.cost_reader import costs_of
-from runners.cost.run_costs import Costs, RunCost
+from runners.cost.run_costs import Costs, RunCost, stopped_in
 from runners.diagnosis.verdict import Diagnosis, NotKnown
 from runners.gpus.usage import read_usage
 from runners.health.expected import final_shortfalls, shortfalls
 from runners.health.store import health_of
 from runners.host.clock import Moment, moment_now
 from runners.host.files import read_json, size_of
+from runners.host.identity import host_name
 from runners.model.gpus import GpuUse
 from runners.model.health import Health
 from runners.model.run import Checkpoint, Progress, Run
@@ -167,8 +168,16 @@ def _view(
 
 
 def _money(run: Run, progress: Progress, costs: Costs | None) -> RunCost:
-    costs = costs or costs_of(RunDirectory.at(run.directory).home, [run])
-    return costs.of(run, progress.eta_s, progress.epoch)
+    home = RunDirectory.at(run.directory).home
+    costs = costs or costs_of(home, [run])
+    known = costs.of(run, progress.eta_s, progress.epoch)
+    if (known.would or known).projected is None or not (home.guard / "guard.json").exists():
+        return known
+    from runners.guard.rule import stops_in  # where one is set
+
+    left = stops_in(home, moment_now())
+    is_here = run.record is not None and run.record.host in ("", host_name())
+    return known if left is None or not is_here else stopped_in(known, left)
 
 
 def _diagnosis(run: Run, thorough: bool) -> Diagnosis | NotKnown | None:
@@ -194,7 +203,7 @@ def _final(run: Run, thorough: bool) -> FinalReport | None:
 
 def _progress(run: Run, report: LiveReport, final: FinalReport | None, now: float) -> Progress:
     if final is not None and final.metrics:
-        return final.progress
+        return at_end(final.progress, run.state)  # kept by an earlier release, perhaps
     progress = report.course.progress(now, *run.totals)
     if not run.is_live:
         return at_end(progress, run.state)
