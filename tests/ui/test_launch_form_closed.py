@@ -9,11 +9,18 @@ import pytest
 from textual.pilot import Pilot
 from textual.widgets import Input
 
+from runners.lifecycle.control import start as control_start
+from runners.model.errors import WrongInput
+from runners.model.states import State
 from runners.state.layout import StateDirectory
+from tests.support import make_run
 from tests.ui.waiting import CEILING, until
 from tui.panel.app import PanelApp
 from tui.panel.screens.help import HelpScreen
 from tui.panel.screens.launch import LaunchScreen
+from tui.panel.widgets.launch.fields import FormField
+from tui.panel.widgets.launch.form import LaunchForm
+from tui.panel.widgets.launch.plan_view import PlanView
 from tui.views.runs import form_plan, launch_choices
 
 TURNS = (0, 1, 2, 4, 7, 11, 20, 40)
@@ -118,3 +125,57 @@ async def test_enter_typed_before_the_presets_were_read_goes_on_to_the_form(
         await pilot.press(*"bb-sl", "enter")
         gate.set()
         await until(pilot, lambda: isinstance(app.focused, Input) and app.focused.value == "1")
+
+
+async def test_a_late_plan_and_a_last_key_while_the_form_is_taken_apart_end_nothing(
+    app: PanelApp,
+) -> None:
+    async with app.run_test(size=(168, 40)) as pilot:
+        await until(pilot, lambda: app.snapshot is not None)
+        await pilot.press("n", *"bb-sl")
+        await until(pilot, lambda: form(app) is not None)
+        view = app.screen.query_one(PlanView)
+        await until(pilot, lambda: view._outcome is not None)
+        field = [*app.screen.query(FormField)][0]
+        app.simulate_key("escape")
+        app.simulate_key("escape")
+        while view.is_attached or field.is_attached:
+            view._say_planning()
+            field.mark()
+            await asyncio.sleep(0)
+        view._say_planning()
+        await lives(app, pilot)
+
+
+async def test_what_is_refused_stands_in_the_form_again_until_it_is_launched(
+    app: PanelApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    problems, launched = [WrongInput("no such data")], []
+
+    def start(state: StateDirectory, specs: Any) -> Any:
+        if problems:
+            raise problems.pop()
+        launched.append(specs)
+        return [make_run(State.RUNNING)]
+
+    monkeypatch.setattr(control_start, "start_together", start)
+
+    async def press(pilot: Pilot[None], *keys: str) -> None:
+        """In the form, at the only field of the preset."""
+        await pilot.press("n")
+        await until(pilot, lambda: form(app) is not None)
+        await pilot.press(*keys)
+        await until(pilot, lambda: isinstance(app.focused, Input) and app.focused.id != "filter")
+
+    async with app.run_test(size=(168, 40)) as pilot:
+        await until(pilot, lambda: app.snapshot is not None)
+        await press(pilot, *"bb-sl", "enter")
+        await pilot.press("4", "2", "f2")
+        await until(pilot, lambda: form(app) is None and not problems)
+        await press(pilot, "enter")
+        assert isinstance(app.focused, Input) and app.focused.value == "42"
+        await pilot.press("f2")
+        await until(pilot, lambda: form(app) is None and bool(launched))
+        await pilot.press("n")
+        await until(pilot, lambda: app.screen.query_one(LaunchForm).single is not None)
+        assert app.screen.query_one(LaunchForm).typed() == {}

@@ -27,6 +27,7 @@ from tui.views.runs.form_plan import FormPlan
 from tui.views.runs.launch_choices import LaunchChoice, LaunchChoices
 
 if TYPE_CHECKING:
+    from runners.places.actions import Outcome
     from tui.panel.cockpit.cockpit_parts import CockpitParts
     from tui.panel.places import PlaceOfRuns
     from tui.views.machines.fleet_text import FleetLine
@@ -83,8 +84,8 @@ class LaunchPlanner(ABC):
         """The GPUs that can be chosen there, in place of this machine's."""
 
     @abstractmethod
-    def launch(self, request: LaunchRequest) -> None:
-        """Launch it there."""
+    def launch(self, request: LaunchRequest, launched: Callable[[], None]) -> None:
+        """Launch it there; `launched` is called when it was."""
 
     @abstractmethod
     def ask(
@@ -130,11 +131,16 @@ class PlannerHere(LaunchPlanner):
         """As it is."""
         return snapshot
 
-    def launch(self, request: LaunchRequest) -> None:
+    def launch(self, request: LaunchRequest, launched: Callable[[], None]) -> None:
         """Start the runs, and select the first."""
         commands = self._parts.commands
         noted = commands.log.note(request.arguments)
-        commands.start(request.specs, commands.started, request.judged_by, noted)
+
+        def started(run: str) -> None:
+            launched()
+            commands.started(run)
+
+        commands.start(request.specs, started, request.judged_by, noted)
 
     def ask(
         self, question: LaunchQuestion, request: LaunchRequest | None, then: Then, failed: Failed
@@ -187,9 +193,9 @@ class PlannerThere(LaunchPlanner):
             self._host.place, question, (run,), LaunchChoices, lambda found: then(found.choices[0])
         )
 
-    def launch(self, request: LaunchRequest) -> None:
+    def launch(self, request: LaunchRequest, launched: Callable[[], None]) -> None:
         """Launch it by its command, once, whatever the line does; and select it."""
-        self._parts.commands.launch(self._host.place, self._arguments(request))
+        self._parts.commands.launch(self._host.place, self._arguments(request), launched)
 
     def ask(
         self, question: LaunchQuestion, request: LaunchRequest | None, then: Then, failed: Failed
@@ -278,10 +284,15 @@ class PlannerAny(LaunchPlanner):
         """The GPUs of that machine."""
         return self._shown.snapshot(snapshot)
 
-    def launch(self, request: LaunchRequest) -> None:
+    def launch(self, request: LaunchRequest, launched: Callable[[], None]) -> None:
         """Launch it where it suits, or have it wait for a machine."""
-        given = with_flags(request.arguments, "--host", self.name)
-        self._parts.commands.command(self._parts.commands.local_place, given)
+        given, commands = with_flags(request.arguments, "--host", self.name), self._parts.commands
+
+        def done(outcome: Outcome) -> None:
+            if not outcome.problem:
+                launched()
+
+        commands.command(commands.local_place, given, done)
 
     def ask(
         self, question: LaunchQuestion, request: LaunchRequest | None, then: Then, failed: Failed

@@ -101,12 +101,14 @@ class RunCommands:
 
         place.command(arguments, partial(self._later, done))
 
-    def launch(self, place: Place, arguments: Sequence[str]) -> None:
+    def launch(self, place: Place, arguments: Sequence[str], launched: Callable[[], None]) -> None:
         """Launch there by the words of the command, and select the first of its runs."""
 
         def select(outcome: Outcome) -> None:
-            if not outcome.problem and outcome.output.strip():
-                self.started(_key(place, outcome.output.split()[0]))
+            if not outcome.problem:
+                launched()
+                if outcome.output.strip():
+                    self.started(_key(place, outcome.output.split()[0]))
 
         self.command(place, arguments, select)
 

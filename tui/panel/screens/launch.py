@@ -291,8 +291,8 @@ class LaunchScreen(FormDialog):
             self.notify(mask_text(error.message), severity="error", markup=False)
 
     def _launch(self, request: LaunchRequest) -> None:
-        self._draft.forget()
-        self.planner.launch(request)
+        # What is refused stands there again the next time.
+        self.planner.launch(request, self._draft.hold(self.form.typed()))
         self.dismiss()
 
     def _request(self) -> LaunchRequest:

@@ -76,8 +76,10 @@ class FormField(Horizontal):
     def mark(self) -> None:
         """Show whether it differs from what the preset says: by a sign, and by its colour."""
         changed = self.value != self.default
-        self.input.set_class(changed, "changed")
-        self.query_one(".name", Label).update(f"{_MARK if changed else ''}{self.title}")
+        # Parts are gone where the form closes, or other fields come, with a key still on its way.
+        self.query("Input, CommandInput").set_class(changed, "changed")
+        for name in self.query(".name").results(Label):
+            name.update(f"{_MARK if changed else ''}{self.title}")
 
 
 def describe_parameter(parameter: Parameter) -> tuple[str, str, bool]:

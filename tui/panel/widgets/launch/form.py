@@ -236,7 +236,7 @@ class LaunchForm(VerticalScroll):
         field = event.control.parent
         if isinstance(field, FormField):
             field.mark()
-        if isinstance(field, DraftField):
+        if isinstance(field, DraftField) and field.children:
             self._take_text(field)
         self.post_message(self.FormChanged())
 

@@ -5,6 +5,9 @@ A secret may be among it.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 Typed = dict[tuple[str, str], str]
 """What was typed, by the keys and titles of the fields."""
 
@@ -20,6 +23,11 @@ class KeptDrafts:
         self.forget(machine, choice)
         if typed:
             self._kept[machine, choice] = typed
+
+    def hold(self, machine: str, choice: str, typed: Typed) -> None:
+        """Keep it while it is being launched, be it only what was chosen."""
+        self.forget(machine, choice)
+        self._kept[machine, choice] = typed
 
     def forget(self, machine: str, choice: str) -> None:
         """It was launched, or is to begin anew."""
@@ -59,8 +67,13 @@ class OpenDraft:
             self._kept.keep(*self._key, typed)
 
     def forget(self) -> None:
-        """It was launched, or is to begin anew."""
+        """It is to begin anew."""
         self._kept.forget(*self._key)
+
+    def hold(self, typed: Typed) -> Callable[[], None]:
+        """Keep what stands there, and is being launched, until what is returned is called."""
+        self._kept.hold(*self._key, typed)
+        return partial(self._kept.forget, *self._key)
 
     def goes_on(self) -> None:
         """Something more is typed: nobody is about to leave."""

@@ -66,12 +66,12 @@ class PlanView(Vertical):
 
     def _say_planning(self) -> None:
         before = "" if self._outcome is None else self._outcome.plain
-        self._place.update(Text.assemble(f"{PLANNING} ", (before, "dim")))
+        self._say(Text.assemble(f"{PLANNING} ", (before, "dim")))
 
-    @property
-    def _place(self) -> Static:
-        """Where it is said what a plan comes to: seen without scrolling."""
-        return self.screen.query_one("#outcome", Static)
+    def _say(self, outcome: Text) -> None:
+        """Say what a plan comes to where it is seen without scrolling, unless the form closes."""
+        for place in self.screen.query("#outcome").results(Static) if self.is_attached else ():
+            place.update(outcome)
 
     def _draw(
         self,
@@ -80,7 +80,7 @@ class PlanView(Vertical):
         summary: str = "",
         variables: RenderableType = "",
     ) -> None:
-        self._place.update(outcome)
+        self._say(outcome)
         self.query_one("#planned", Static).update(outcome if plan is None else plan)
         environment = self.query_one("#environment", Collapsible)
         environment.display = bool(summary)
