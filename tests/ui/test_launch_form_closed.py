@@ -136,7 +136,7 @@ async def test_a_late_plan_and_a_last_key_while_the_form_is_taken_apart_end_noth
         await until(pilot, lambda: form(app) is not None)
         view = app.screen.query_one(PlanView)
         await until(pilot, lambda: view._outcome is not None)
-        field = [*app.screen.query(FormField)][0]
+        field = app.screen.query(FormField).first()
         app.simulate_key("escape")
         app.simulate_key("escape")
         while view.is_attached or field.is_attached:
