@@ -66,9 +66,9 @@ class PlanView(Vertical):
 
     def _say_planning(self) -> None:
         before = "" if self._outcome is None else self._outcome.plain
-        self._say(Text.assemble(f"{PLANNING} ", (before, "dim")))
+        self._show_outcome(Text.assemble(f"{PLANNING} ", (before, "dim")))
 
-    def _say(self, outcome: Text) -> None:
+    def _show_outcome(self, outcome: Text) -> None:
         """Say what a plan comes to where it is seen without scrolling, unless the form closes."""
         for place in self.screen.query("#outcome").results(Static) if self.is_attached else ():
             place.update(outcome)
@@ -80,7 +80,7 @@ class PlanView(Vertical):
         summary: str = "",
         variables: RenderableType = "",
     ) -> None:
-        self._say(outcome)
+        self._show_outcome(outcome)
         self.query_one("#planned", Static).update(outcome if plan is None else plan)
         environment = self.query_one("#environment", Collapsible)
         environment.display = bool(summary)
