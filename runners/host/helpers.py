@@ -149,11 +149,14 @@ def quick_imports() -> Iterator[None]:
 
 
 def main_of(module: str) -> Callable[[], Any]:
-    """The `main` of a helper's module, imported quickly."""
+    """The `main` of a helper's module, imported quickly; it begins anew when its source changes."""
     from importlib import import_module  # no supervisor needs it
+
+    from runners.host.replaced_code import begin_anew_when_replaced
 
     with quick_imports():
         main: Callable[[], Any] = import_module(module).main
+    begin_anew_when_replaced()
     return main
 
 

@@ -10,6 +10,7 @@ from importlib import import_module
 from pathlib import Path
 
 from runners.host.identity import is_attended
+from runners.host.replaced_code import REPLACED, is_replaced
 from runners.model.errors import ExitCode, FresnelError, UnknownPreset
 from runners.state.layout import settings_file, state_dir
 from tui.cli.arguments import LAUNCHING, dashes_hint, parse, split_command
@@ -77,6 +78,12 @@ def run_command(argv: Sequence[str]) -> int:
             gone = "the current directory has been deleted"
             return _fail(ExitCode.WRONG_INPUT, gone, "cd to another directory", as_json)
         return _fail_by_system(error, as_json)
+    except Exception:
+        if not is_replaced():
+            raise
+        # Nothing more is imported: it would be of the other version.
+        print(f"fresnel-tui: {REPLACED}; run the command again", file=sys.stderr)
+        return ExitCode.RUN_FAILED
 
 
 def _refuse_unattended(arguments: Sequence[str]) -> None:

@@ -16,6 +16,7 @@ from textual.binding import Binding, BindingType
 from textual.message import Message
 from textual.screen import Screen
 
+from runners.host.replaced_code import REPLACED, is_replaced
 from runners.model.errors import ExitCode, FresnelError
 from runners.model.spec import RunSpec
 from runners.presets.reading.user_settings import Settings, read_settings
@@ -105,6 +106,14 @@ class PanelApp(TerminalApp):
             self.notify(problem, severity="warning", timeout=10)
         if self._launch_first:
             self.runs.start(self._launch_first, self.cockpit.select_when_present)
+
+    def _handle_exception(self, error: Exception) -> None:
+        """Leave without a traceback where what was just imported is of another version than we."""
+        if is_replaced():
+            self._return_code = ExitCode.RUN_FAILED
+            self.panic(f"fresnel-tui: {REPLACED}. Open the panel again.")
+        else:
+            super()._handle_exception(error)
 
     def _keep_theme(self, name: str) -> None:
         apply_theme(self, name)

@@ -90,6 +90,12 @@ def begin_job(root: str, run_id: str) -> tuple[RunDirectory, list[int], JobOwner
     return run, kept, owner
 
 
+def go_on(root: str, run_id: str, kept: list[int]) -> tuple[RunDirectory, list[int], JobOwner]:
+    """What `begin_job` returned to this process before its source was replaced."""
+    run = StateDirectory(Path(root)).run(run_id)
+    return run, kept, JobOwner(run)  # as whom it is named there
+
+
 def give_way(run: RunDirectory, record: RecordFields, owner: JobOwner, other: str) -> int:
     """End what this body has started, and record nothing: the run is another's, on host `other`.
 

@@ -13,6 +13,7 @@ from runners.host.command_line import set_command_line
 from runners.host.exit_status import MOST_BYTES, spell_exit_status
 from runners.host.files import read_plain, replace
 from runners.host.procfs import HELPER_MARK, MARK
+from runners.host.replaced_code import stop_looking
 
 """Not more: programs that close every file they may have open take a second for so many.
 
@@ -76,6 +77,7 @@ def start_program(
 
 def _wait(program: Program, kept: Iterable[int], may_begin: int, failed: int) -> None:
     """Be the waiter: start the program once that is allowed, and write down how it ended."""
+    stop_looking()
     os.setsid()
     os.chdir(program.directory)
     # Only here, in the child: the supervisor does without what it imports.

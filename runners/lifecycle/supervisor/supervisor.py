@@ -2,8 +2,10 @@
 
 Run as `python -I -S supervisor.py STATE_FOLDER RUN [SUPERVISOR_LOCK_FD RUN_LOCK_FD | --job]`. With
 the two descriptors it launches the run's plan, or waits with it in the queue; without them it
-adopts a run whose supervisor died; with `--job` it is the body of the run's Slurm job. Standard
-library only, without any import that would make it bigger: dozens of these live for days.
+adopts a run whose supervisor died; with `--job` it is the body of the run's Slurm job; with
+`--anew SUPERVISOR_LOCK_FD` (behind `--job` where it is one) it is the same process, after its
+source was replaced. Standard library only, without any import that would make it bigger: dozens of
+these live for days.
 """
 
 import gc
@@ -25,6 +27,7 @@ from runners.host.identity import boot_id, boot_time
 from runners.host.locks import acquire
 from runners.host.procfs import environment_of, mark_of
 from runners.host.quick_pathlib import Path
+from runners.host.replaced_code import begin_anew_when_replaced
 from runners.lifecycle.supervisor.attempt import Attempt, leader_since, set_aside
 from runners.lifecycle.supervisor.attempt_start import AttemptStarter
 from runners.lifecycle.supervisor.exit_report import add_doubts, judge_ending, still_held
@@ -72,8 +75,9 @@ _UNBEGUN = 3
 class Supervisor:
     """One run's owner: waits with it, launches or adopts it, restarts it, records how it ended."""
 
-    def __init__(self, directory: RunDirectory, kept: list[int]) -> None:
+    def __init__(self, directory: RunDirectory, kept: list[int], anew: bool = False) -> None:
         self.directory = directory
+        self.anew = anew
         self.keeper = RecordKeeper(directory, record_fields(read_json(directory.state)))
         self.starter = AttemptStarter(directory, self.keeper, kept)
         self.unbegun = 0
@@ -111,7 +115,7 @@ class Supervisor:
         vanished is recorded as such.
         """
         recorded = self.record.get("boot_id")
-        self.keeper.unobserved = True
+        self.keeper.unobserved = not self.anew
         if recorded and recorded != boot_id():
             return self.after_reboot()
         attempt = self.starter.attempt()
@@ -168,7 +172,7 @@ class Supervisor:
 
     def adopt(self, attempt: Attempt, kept: dict[str, str] | None) -> Attempt:
         """Continue with a program that still runs, or whose ending is to be recorded."""
-        self.keeper.unobserved = self.directory.exit.exists()
+        self.keeper.unobserved = not self.anew and self.directory.exit.exists()
         leader = self.directory.leader_pid()
         # The leader's environment serves for later attempts where it certainly is this run's.
         proven = leader is not None and mark_of(leader) == self.directory.id
@@ -308,7 +312,13 @@ class Supervisor:
         self.keeper.end(self.starter.plan, state, ending, code, left)
 
 
-def supervise(run: RunDirectory, descriptors: list[int]) -> None:
+def _go_on_when_replaced(run: RunDirectory, lock: int, *options: str) -> None:
+    """Be a supervisor of the new source, with the run's `lock`, once ours is replaced."""
+    begins = helpers.command("supervisor", run.home.root, run.id, *options, "--anew", str(lock))
+    begin_anew_when_replaced(begins, [lock])
+
+
+def supervise(run: RunDirectory, descriptors: list[int], anew: bool = False) -> None:
     """Own the run until it has ended; return at once when another supervisor does."""
     kept = descriptors or [acquire(run.supervisor_lock) or -1]
     if kept[0] < 0:
@@ -324,26 +334,29 @@ def supervise(run: RunDirectory, descriptors: list[int]) -> None:
         return
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    Supervisor(run, kept).run(adopting=not descriptors)
+    _go_on_when_replaced(run, kept[0])
+    Supervisor(run, kept, anew).run(adopting=anew or not descriptors)
     if is_awaited(run):
         helpers.become("dispatch", run.home.root)
 
 
-def supervise_job(root: str, run_id: str) -> int:
+def supervise_job(root: str, run_id: str, kept: list[int], anew: bool) -> int:
     """Own the run as the body of its Slurm job, to the job's exit code: 0 where the run is done."""
-    from runners.lifecycle.supervisor.job_body import begin_job, give_way  # clusters only
+    from runners.lifecycle.supervisor.job_body import begin_job, give_way, go_on  # clusters only
     from runners.lifecycle.supervisor.job_owner import Superseded
 
-    begun = begin_job(root, run_id)
+    begun = go_on(root, run_id, kept) if anew else begin_job(root, run_id)
     if begun is None:
         return 1
     run, kept, owner = begun
-    supervisor = Supervisor(run, kept)
+    _go_on_when_replaced(run, kept[0], "--job")
+    supervisor = Supervisor(run, kept, anew)
     supervisor.keeper.check = owner.check
-    # This job's GPUs are for this run alone: it need not wait until somebody looks.
-    helpers.run("dispatch", root)
+    if not anew:
+        # This job's GPUs are for this run alone: it need not wait until somebody looks.
+        helpers.run("dispatch", root)
     try:
-        supervisor.run(adopting=False)
+        supervisor.run(adopting=anew)
     except Superseded as other:
         return give_way(run, supervisor.record, owner, str(other))
     owner.leave()
@@ -355,17 +368,17 @@ def main() -> None:
     gc.freeze()
     gc.enable()
     root, run_id, more = sys.argv[1], sys.argv[2], sys.argv[3:]
-    if more == ["--job"]:
-        sys.exit(supervise_job(root, run_id))
-    descriptors = [int(word) for word in more]
+    descriptors, anew = [int(word) for word in more if word.isdecimal()], "--anew" in more
+    if "--job" in more:
+        sys.exit(supervise_job(root, run_id, descriptors, anew))
     run = StateDirectory(Path(root)).run(run_id)
     reason = run_permission_problem(run)
     if reason:
         sys.exit(f"refused: {reason}")
-    if os.fork():
+    if not anew and os.fork():
         os._exit(0)
     # The parent's exit tells the launcher that the supervisor has detached.
-    supervise(run, descriptors)
+    supervise(run, descriptors, anew)
 
 
 if __name__ == "__main__":
