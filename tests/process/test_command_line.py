@@ -30,6 +30,8 @@ from tui.cli.completion import _parsers
         ("example", 2, "fresnel-tui launch example"),
         ("list --al --jsno", 2, "did you mean `--json`"),
         ("session strat", 2, "did you mean `start`"),
+        ("launch --restart 2 -- true", 2, "--set restart=…"),
+        ("plan --on-stall=10m -- true", 2, "--set on_stall=…"),
         ("drain of", 2, "did you mean `off`"),
         ("list -- true", 2, "goes with launch, plan, verify"),
     ],

@@ -63,6 +63,8 @@ class CommandParser(argparse.ArgumentParser):
         if unknown:
             word = unknown[1].partition("=")[0]
             flags = [flag for flag in self._option_string_actions if flag.startswith("--")]
+            if "--set" in flags and (key := _key_of_a_run(word)):
+                return f"`--set {key}=…` says it"
             if word.startswith("-"):
                 return did_you_mean(word, flags) or f"`{self.prog} --help` lists the flags"
             return f"`{self.prog} --help` says what goes where"
@@ -70,6 +72,15 @@ class CommandParser(argparse.ArgumentParser):
         if wrong:
             return did_you_mean(wrong[1], re.findall(r"[\w-]+", wrong[2]))
         return ""
+
+
+def _key_of_a_run(flag: str) -> str:
+    """The key of a preset that a flag is named like, such as `restart`; empty where it is none."""
+    from runners.model.spec import RunSpec
+    from runners.presets.reading.typed import keys_of
+
+    key = flag.lstrip("-").replace("-", "_")
+    return key if key in keys_of(RunSpec) and key != "parameters" else ""
 
 
 @cache
