@@ -22,6 +22,7 @@ from torch.utils.data import TensorDataset
 from trainers.common import main_program, schedules
 from trainers.common.checkpoint import CheckpointFolder
 from trainers.common.ema import Ema
+from trainers.common.holding import hold_folders
 from trainers.common.loading import EpochLoader, to_device
 from trainers.common.meters import ThroughputMeter
 from trainers.common.precision import Precision, in_groups
@@ -57,6 +58,7 @@ def train(settings: argparse.Namespace) -> int:
     stop = StopRequest()
     stop.listen()
     ranks = join_ranks(settings.device)
+    hold_folders(ranks, "--output_dir", settings.output_dir)
     seed_everything(settings.seed)
     x = torch.linspace(-1, 1, settings.points).unsqueeze(1)
     points = TensorDataset(x, 3 * x + 1)

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -137,6 +138,18 @@ def first_gradient_spoiled(monkeypatch: pytest.MonkeyPatch) -> None:
         return step(precision, optimiser, parameters, *more)
 
     monkeypatch.setattr(Precision, "step", spoiled)
+
+
+@pytest.fixture
+def little_shared_memory(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
+    """Says how many bytes of /dev/shm are free, to a trainer in this process."""
+    from trainers.common import loading
+
+    def leave(free: int) -> None:
+        monkeypatch.setattr(loading.shutil, "disk_usage", lambda _: SimpleNamespace(free=free))
+
+    monkeypatch.delenv("FRESNEL_RUN_DIR", raising=False)
+    return leave
 
 
 @pytest.fixture

@@ -308,6 +308,24 @@ def test_stopped_inside_an_epoch_it_goes_on_from_the_step(
     assert differing_files(*places) == []
 
 
+def test_what_no_stage_could_load_and_logs_that_cannot_be_written_are_refused_before_a_file(
+    tmp_path, config, capsys, keep_signals, little_shared_memory
+) -> None:
+    """The second stage's patients are too large for the workers, the first one's are not."""
+    from trainers.cascade import train
+
+    words = ["--config", str(config), "--checkpoint_dir", str(tmp_path / "out"), *TRAIN]
+    little_shared_memory(50_000)
+    assert train.main([*words, "--num_workers", "1"]) == 2
+    assert "GiB of /dev/shm, 1 worker(s)" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+    (tmp_path / "file").touch()
+    logs = ["--tensorboard", "--log_dir", str(tmp_path / "file" / "logs")]
+    assert train.main([*words, *logs]) == 2
+    assert f"error: --log_dir: {logs[-1]} cannot be written: " in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
 def test_patients_kept_in_memory_are_read_once_for_all_workers_and_resumes(
     tmp_path, whole, config, monkeypatch, asked_before_the_first_step, processes_begun, capfd
 ) -> None:

@@ -1,6 +1,5 @@
 """What `verify` reckons of /dev/shm for a shipped preset is what its trainer checks at its start."""
 
-import functools
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -21,7 +20,7 @@ from runners.verify.host_checks import shared_memory_asked, workers_each  # noqa
 from tests.support import make_plan  # noqa: E402
 from tests.trainers.test_gaussian_photographs import make_folder  # noqa: E402
 from trainers.cascade.config import read_config  # noqa: E402
-from trainers.cascade.dataset import PatientSet  # noqa: E402
+from trainers.cascade.dataset import PatientSet, item_bytes  # noqa: E402
 from trainers.common.kept_items import size_of  # noqa: E402
 from trainers.common.loading import shared_memory_asked as trainer_asks  # noqa: E402
 from trainers.gaussian.photographs import PhotographSet, collect  # noqa: E402
@@ -89,14 +88,16 @@ def skull_pair(values: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> int:
     return round(item(16) + each * (int(values["grid_res"]) ** 3 - 16**3))
 
 
-@functools.cache
-def patient(size: int, pixels: int, views: int) -> int:
-    """Of what PatientData gives."""
+def test_a_patient_s_bytes_are_reckoned_as_they_are() -> None:
+    """By what PatientData gives."""
+    size, pixels, views = 16, 24, 2
     shapes = {"volume": (1, size, size, size), "xrays": (views, pixels, pixels),
               "integrals": (views, size, size), "spacing": (3,)}  # fmt: skip
     item = {name: torch.zeros(shape) for name, shape in shapes.items()}
     data: Any = SimpleNamespace(load=lambda _: item)
-    return PatientSet(data, [SimpleNamespace()]).item_bytes()  # type: ignore[list-item]
+    found = PatientSet(data, [SimpleNamespace()])[0]  # type: ignore[list-item]
+    config: Any = SimpleNamespace(views="fl", image_size=pixels)
+    assert item_bytes(config, size) == size_of(found)
 
 
 @pytest.mark.parametrize("name", LOADED)
@@ -109,10 +110,9 @@ def test_verify_reckons_what_the_trainer_does(
     program = Path(spec.script).parent.name
     if program == "cascade":
         config = read_config(ROOT / "trainers" / "cascade" / spec.config.path)
-        views = len(config.views)
         own = max(
             trainer_asks(
-                patient(stage.sizes.size, config.image_size, views),
+                item_bytes(config, stage.sizes.size),
                 stage.batch_size, config.data["num_workers"], processes,
             )
             for stage in config.stages

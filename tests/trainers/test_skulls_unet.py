@@ -83,6 +83,15 @@ def test_a_volume_that_is_missing_is_named_before_the_first_step(listed, tmp_pat
     assert f"error: {volume} is missing" in told.err and "epoch" not in told.out
 
 
+def test_workers_that_shared_memory_cannot_hold_are_refused_before_a_file(
+    listed, tmp_path, capsys, little_shared_memory
+) -> None:
+    little_shared_memory(2_000)
+    assert train("--path", listed, "--workers", "3", "--output_dir", tmp_path / "out") == 2
+    assert "GiB of /dev/shm, 3 worker(s)" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_it_resumes_to_the_bit_and_exports_what_it_judged(
     listed, tmp_path, capsys, processes_begun
 ) -> None:

@@ -220,7 +220,7 @@ def test_photographs_that_do_not_fit_into_shared_memory_are_refused_before_the_f
     assert train.main([*words, "--output_dir", str(tmp_path)]) == 2
     told = capsys.readouterr()
     assert "0.02 GiB of /dev/shm" in told.err and "--workers 1" in told.err, told.err
-    assert "epoch 1/" not in told.out
+    assert "epoch 1/" not in told.out and list(tmp_path.iterdir()) == []
 
 
 def test_how_a_gpu_computes_is_decided_in_one_place_and_can_be_switched() -> None:

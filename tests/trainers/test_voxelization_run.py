@@ -317,6 +317,16 @@ def test_a_bad_setting_is_one_line_and_exit_code_2(
     assert words in told
 
 
+def test_workers_that_shared_memory_cannot_hold_are_refused_before_a_file(
+    config, tmp_path, capsys, keep_signals, little_shared_memory
+) -> None:
+    little_shared_memory(20_000)
+    words = [str(config), "--device", "cpu", "--threads", "1", "--workers", "3"]
+    assert main([*words, "--output_dir", str(tmp_path / "out")]) == 2
+    assert "GiB of /dev/shm, 3 worker(s)" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_gpu_that_is_named_is_the_only_one_touched(monkeypatch) -> None:
     touched: list[torch.device] = []
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)

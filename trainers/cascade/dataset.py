@@ -189,9 +189,11 @@ class PatientSet(Dataset[dict[str, Any]]):
         rest = {name: part for name, part in item.items() if name != "volume"}
         return {**rest, "hu": hu_from_unit(volume).round().short(), "index": index}
 
-    def item_bytes(self) -> int:
-        """Return the bytes of an item."""
-        return size_of(self[0])
+
+def item_bytes(config: Config, size: int) -> int:
+    """Return the bytes of a PatientSet's item of size^3 voxels, none being read for it."""
+    volume, views = 2 * size**3, len(config.views) * (config.image_size**2 + size**2)
+    return volume + 4 * (views + 3)
 
 
 def augmented(

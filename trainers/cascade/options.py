@@ -179,6 +179,11 @@ def resolve(settings: argparse.Namespace) -> Config:
     if settings.checkpoint_dir is None:
         named = checkpointing["checkpoint_dir"]
         settings.checkpoint_dir = Path(named or (run_directory() or Path()) / "checkpoints")
+    if settings.tensorboard:
+        try:
+            output_folder(str(settings.checkpoint_dir / settings.log_dir))
+        except argparse.ArgumentTypeError as problem:
+            raise SettingsError(f"--log_dir: {problem}") from None
     if settings.keep is None:
         settings.keep = checkpointing["keep_last_n_checkpoints"]
     if settings.save_all_checkpoints:

@@ -4,15 +4,26 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from trainers.cascade.config import StageSettings
+from trainers.cascade.dataset import item_bytes
 from trainers.cascade.run import CascadeRun
+from trainers.common.loading import check_shared_memory
 from trainers.common.meters import ThroughputMeter
 from trainers.common.schedules import batch_sentence
+
+
+def loading_of(run: CascadeRun, stage: StageSettings) -> str:
+    """Return what a stage's loading processes ask of /dev/shm; raise SettingsError for too much."""
+    item, workers = item_bytes(run.config, stage.sizes.size), int(run.config.data["num_workers"])
+    return check_shared_memory(item, stage.batch_size, workers, run.ranks.here)
 
 
 def announce(run: CascadeRun, patients: int, resumed_from: Path | None) -> None:
     """Print what is about to happen."""
     config, world = run.config, run.ranks.world
     training = config.training
+    for stage in config.stages[run.position.stage - 1 :]:
+        loading_of(run, stage)  # before the first begins, though the last asks for most
     xrays = {"none": "uncalibrated; physics compares with the CT's own projections"}
     found = {
         "patients": f"{patients} in {config.data['dataset_path']}",

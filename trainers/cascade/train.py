@@ -52,6 +52,7 @@ from trainers.cascade.patients import check_geometry, find_patients, read_calibr
 from trainers.cascade.preparing import Baselines, prepare_stage, preview_inputs, sample_before
 from trainers.cascade.progress import (
     announce,
+    loading_of,
     report_epoch,
     report_step,
     without_copies,
@@ -60,7 +61,8 @@ from trainers.cascade.projector import unit_from_hu
 from trainers.cascade.run import TRAINER, CascadeRun, next_stage, place_best, resume
 from trainers.common.checkpoint import CheckpointFolder
 from trainers.common.errors import DivergedError
-from trainers.common.loading import EpochLoader, check_shared_memory, sent, to_device
+from trainers.common.holding import hold_folders
+from trainers.common.loading import EpochLoader, sent, to_device
 from trainers.common.main_program import run_main
 from trainers.common.meters import ThroughputMeter, mean_of
 from trainers.common.precision import LEFT_OUT, in_groups
@@ -91,6 +93,7 @@ def prepare(settings: argparse.Namespace) -> CascadeRun:
     stop.listen()
     config = resolve(settings)
     ranks = join_ranks(settings.device)
+    hold_folders(ranks, "--checkpoint_dir", settings.checkpoint_dir)
     source = Path(config.data["dataset_path"])
     if settings.made_up:
         sizes = settings.made_up, MADE_UP_VOLUME, MADE_UP_XRAY, 0
@@ -316,8 +319,7 @@ def train_stage(run: CascadeRun) -> bool:
     workers = int(run.config.data["num_workers"])
     loader = EpochLoader(patients, run.ranks.device, workers, patients.seed)
     if workers:
-        asked = patients.item_bytes(), stage.batch_size, workers, run.ranks.here
-        write(f"Loading: {check_shared_memory(*asked)}")
+        write(f"Loading: {loading_of(run, stage)}")
     if run.data.kept_bytes:
         write(f"Kept in memory: all patients, {run.data.kept_bytes / 2**30:.2f} GiB a process")
     if position.step_in_stage == 0:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
 from typing import Any, Generic, Protocol, TypeVar, cast
@@ -144,6 +145,14 @@ def check_shared_memory(
             f" {fitting}, or give the container more (docker run --shm-size=16g or --ipc=host)"
         )
     return text
+
+
+def loading_sentence(item_bytes: int, settings: argparse.Namespace, ranks: Ranks) -> str:
+    """Return check_shared_memory's sentence as a line, of the flags' batch; nothing alone."""
+    if not settings.workers:
+        return ""
+    asked = item_bytes, settings.batch_size, settings.workers, ranks.here
+    return f"loading      {check_shared_memory(*asked)}"
 
 
 def sent(tensor: Tensor, device: torch.device) -> Tensor:

@@ -15,6 +15,7 @@ from trainers.common.arithmetic import add_arithmetic_flags, set_arithmetic
 from trainers.common.device_flags import add_device_flags, use_threads
 from trainers.common.errors import SettingsError, StoppedError
 from trainers.common.failures import failure, output_may_be_lost, rank_of, told_by_leader
+from trainers.common.holding import release_folders
 from trainers.common.precision import PRECISIONS
 from trainers.common.ranks import leave_ranks
 from trainers.common.report import EventLog, run_directory
@@ -149,4 +150,5 @@ def _run(train: Callable[[argparse.Namespace], int], settings: argparse.Namespac
             print(f"error{where}: {text}", file=sys.stderr, flush=True)
         return 2 if isinstance(problem, SettingsError) else 1
     finally:
+        release_folders()
         torch.set_flush_denormal(False)

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from trainers.common.loading import EpochLoader
+from trainers.common.kept_items import size_of
+from trainers.common.loading import EpochLoader, loading_sentence
+from trainers.gaussian.held import room_on
 from trainers.gaussian.photographs import PhotographSet
 from trainers.gaussian.run import GaussianRun
 
@@ -14,6 +16,18 @@ def loader_of(run: GaussianRun, photographs: PhotographSet) -> EpochLoader[Photo
     """Return what loads photographs on this rank."""
     settings = run.settings
     return EpochLoader(photographs, run.ranks.device, settings.workers, settings.seed)
+
+
+def check_room(run: GaussianRun) -> None:
+    """Raise SettingsError where loading processes would fill more of /dev/shm than is free.
+
+    At full size, though an early epoch's are smaller, and unless the GPU holds all photographs.
+    """
+    found, settings = run.collection, run.settings
+    if settings.workers:
+        item = size_of(PhotographSet(found.training[:1], found, settings.image_size)[0])
+        if item * len(found.training) > room_on(run.ranks.device):
+            loading_sentence(item, settings, run.ranks)
 
 
 def epoch_batches_of(
@@ -27,6 +41,4 @@ def epoch_batches_of(
         loader.begin_anew()
     if run.held.read(photographs, ranks.device, settings.workers, ranks.leads):
         return run.held.batches(batches)
-    if not loader.begun:
-        photographs.check_room(settings, ranks.here)
     return loader.batches(batches)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import importlib.util
 from collections.abc import Mapping
@@ -20,7 +19,6 @@ from torch.utils.data import Dataset
 
 from trainers.common.bar import bar
 from trainers.common.kept_items import KeptItems, size_of
-from trainers.common.loading import check_shared_memory
 from trainers.common.reading import check_pictures, read_picture
 from trainers.common.settings_parser import SettingsError
 from trainers.common.stopping import Watched
@@ -346,16 +344,6 @@ class PhotographSet(Dataset[dict[str, Any]]):
             if self._images:
                 self._images.keep(index, item)
         return item, described
-
-    def check_room(self, settings: argparse.Namespace, processes: int) -> None:
-        """Raise SettingsError where loading processes would fill more of /dev/shm than is free.
-
-        At full size, though an early epoch's are smaller: not in the middle of a run.
-        """
-        if settings.workers == 0:
-            return
-        item = PhotographSet(self.photographs[:1], self.collection, settings.image_size)[0]
-        check_shared_memory(size_of(item), settings.batch_size, settings.workers, processes)
 
     def read_ahead(self, shown: bool, watched: Watched = iter) -> None:
         """Read and describe photographs that have no feature files, with a bar where `shown`.

@@ -38,6 +38,7 @@ from torch import Tensor
 
 from trainers.common.checkpoint import CheckpointFolder
 from trainers.common.ema import Ema
+from trainers.common.holding import hold_folders
 from trainers.common.loading import EpochLoader, sent, to_device
 from trainers.common.main_program import run_main
 from trainers.common.meters import ThroughputMeter
@@ -57,7 +58,7 @@ from trainers.common.settings_parser import SettingsError
 from trainers.common.stopping import LEFT, StoppedError, StopRequest, Watched
 from trainers.gaussian import losses, options
 from trainers.gaussian.announcement import announce, epoch_lines, show_inputs, summarise
-from trainers.gaussian.batches import epoch_batches_of, loader_of
+from trainers.gaussian.batches import check_room, epoch_batches_of, loader_of
 from trainers.gaussian.decoder import make_decoder
 from trainers.gaussian.evaluation import evaluate, seen_by_all
 from trainers.gaussian.export import export_at_end
@@ -165,6 +166,7 @@ def prepare(settings: argparse.Namespace, stop: StopRequest) -> GaussianRun:
     """Return a run before its first step."""
     options.complete(settings)
     ranks = join_ranks(settings.device)
+    hold_folders(ranks, "--output_dir", settings.output_dir)
     if ranks.leads:
         # The first word, before seconds of files read and packages loaded.
         print("photographs  looked for and checked", flush=True)
@@ -341,6 +343,7 @@ def train(settings: argparse.Namespace) -> int:
     foreign, resumed_from = foreign_checkpoint(settings, run.ranks), None
     if foreign is None:
         resumed_from = resume(run)
+    check_room(run)
     announce(
         run, resumed_from, batch_sentence(settings.batch_size, run.ranks.world, settings.accumulate)
     )

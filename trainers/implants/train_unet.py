@@ -40,8 +40,9 @@ from trainers.common.checkpoint import CheckpointFolder
 from trainers.common.counted_run import CountedRun
 from trainers.common.ema import Ema
 from trainers.common.errors import SettingsError
+from trainers.common.holding import hold_folders
 from trainers.common.kept_items import size_of
-from trainers.common.loading import EpochLoader, check_shared_memory, to_device
+from trainers.common.loading import EpochLoader, loading_sentence, to_device
 from trainers.common.main_program import run_main
 from trainers.common.meters import ThroughputMeter, mean_of
 from trainers.common.precision import LEFT_OUT, Precision, in_groups
@@ -126,21 +127,21 @@ class UNetRun(CountedRun):
 def prepare(settings: argparse.Namespace, stop: StopRequest) -> UNetRun:
     """Return a run before its first step, announced."""
     ranks = join_ranks(settings.device)
+    hold_folders(ranks, "--output_dir", settings.output_dir)
     sizes = UNetSizes(settings.grid_res, settings.channels, settings.levels, settings.units)
     seed_everything(settings.seed)
     network = make_network(sizes).to(ranks.device)
-    wandb = settings.wandb
-    log = Reporter(ranks, settings.output_dir, TRAINER, vars(settings), settings.tensorboard, wandb)
+    about, wandb = vars(settings), settings.wandb
+    log = Reporter(ranks, settings.output_dir, TRAINER, about, settings.tensorboard, wandb)
     training, held_out = find_data(settings, ranks, log, stop.watched)
     batch = settings.batch_size * settings.accumulate * ranks.world
     rate, rate_told = scaled_rate(settings.lr, settings.lr_rule, batch, settings.base_batch)
-    checkpoints = settings.output_dir.absolute() / "checkpoints"
     volumes = Volumes(training, sizes.grid, settings.seed)
     run = UNetRun(
         settings,
         ranks,
         log,
-        CheckpointFolder(checkpoints, TRAINER, vars(settings), ranks, settings.keep),
+        CheckpointFolder(settings.output_dir / "checkpoints", TRAINER, about, ranks, settings.keep),
         stop,
         EpochLoader(volumes, ranks.device, settings.workers, settings.seed),
         held_out,
@@ -187,6 +188,7 @@ def announce(run: UNetRun, rate_told: str, resumed_from: Path | None) -> None:
     """Print what was found and will be done, and draw the first pairs."""
     settings, log = run.settings, run.log
     parameters = sum(part.numel() for part in run.network.parameters())
+    loading = loading_sentence(size_of(run.training.pair(0)), settings, run.ranks)
     log.write(f"Number of parameters: {parameters:,} (MONAI UNet)")
     log.start(
         found={
@@ -204,9 +206,8 @@ def announce(run: UNetRun, rate_told: str, resumed_from: Path | None) -> None:
     )
     if run.precision.trouble:
         log.warn(f"precision fp32: {run.precision.trouble}")
-    if settings.workers:
-        each = size_of(run.training.pair(0)), settings.batch_size, settings.workers, run.ranks.here
-        log.write(f"loading      {check_shared_memory(*each)}")
+    if loading:
+        log.write(loading)
     if not run.ranks.leads:
         return
     shown = [run.training.pair(index) for index in range(min(4, len(run.training)))]

@@ -15,6 +15,7 @@ from trainers.common.arithmetic import set_arithmetic
 from trainers.common.checkpoint import CheckpointFolder
 from trainers.common.ema import Ema
 from trainers.common.errors import SettingsError
+from trainers.common.holding import hold_folders
 from trainers.common.precision import Precision
 from trainers.common.randomness import seed_everything
 from trainers.common.ranks import Ranks, from_leader, join_ranks, wrap_model
@@ -178,6 +179,7 @@ def prepare(settings: argparse.Namespace, stop: StopRequest) -> PcdiffRun:
     """Return a run before its first step."""
     ranks = join_ranks(settings.device)
     settle(settings, ranks)
+    hold_folders(ranks, "--output_dir", settings.output_dir, settings.checkpoint_dir)
     check_named_files(settings.resume, settings.model)
     sizes_of(settings)
     search_on(ranks.device, settings.neighbours)

@@ -37,7 +37,8 @@ from trainers.common.checkpoint import CheckpointFolder
 from trainers.common.compiling import compile_network
 from trainers.common.ema import Ema
 from trainers.common.errors import SettingsError
-from trainers.common.loading import EpochLoader, check_shared_memory, to_device
+from trainers.common.holding import hold_folders
+from trainers.common.loading import EpochLoader, loading_sentence, to_device
 from trainers.common.main_program import run_main
 from trainers.common.meters import ThroughputMeter, mean_of
 from trainers.common.precision import LEFT_OUT, Precision, in_groups
@@ -125,6 +126,7 @@ def make_sets(
 def prepare(settings: argparse.Namespace, stop: StopRequest) -> VoxelRun:
     """Return a run before its first step."""
     ranks = join_on_gpu(settings.device, settings.gpu)
+    hold_folders(ranks, "--output_dir", settings.output_dir)
     pairs = from_leader(ranks, lambda: find_data(settings, stop.watched))
     training, evaluation = make_sets(settings, pairs)
     seed_everything(settings.seed)
@@ -145,14 +147,12 @@ def prepare(settings: argparse.Namespace, stop: StopRequest) -> VoxelRun:
     effective = settings.batch_size * ranks.world * settings.accumulate
     rate, sentence = scaled_rate(settings.lr, settings.lr_rule, effective, settings.base_batch)
     settings.rate_sentence = sentence
-    folder = settings.output_dir
-    checkpoints = CheckpointFolder(
-        folder / "checkpoints", TRAINER, described(settings), ranks, settings.keep
-    )
+    folder, about = settings.output_dir, described(settings)
+    checkpoints = CheckpointFolder(folder / "checkpoints", TRAINER, about, ranks, settings.keep)
     return VoxelRun(
         settings=settings,
         ranks=ranks,
-        reporter=VoxelReporter(ranks, folder, TRAINER, described(settings), wandb=settings.wandb),
+        reporter=VoxelReporter(ranks, folder, TRAINER, about, wandb=settings.wandb),
         checkpoints=checkpoints,
         stop=stop,
         loader=EpochLoader(training, device, settings.workers, settings.seed, collate_pairs),
@@ -182,6 +182,7 @@ def announce(run: VoxelRun, resumed_from: Path | None) -> None:
     parameters = sum(parameter.numel() for parameter in run.network.parameters())
     skulls = [{pair.subject for pair in part.pairs} for part in (run.training, run.evaluation)]
     grid = " x ".join(map(str, run.training.grid))
+    loading = loading_sentence(run.training.item_bytes(), settings, run.ranks)
     reporter.write(f"Number of parameters: {parameters}")
     reporter.start(
         found={
@@ -201,9 +202,8 @@ def announce(run: VoxelRun, resumed_from: Path | None) -> None:
     sizes = run.training.count, run.network.sizes.num_offset, run.network.sizes.hidden_size
     need = memory_sentence(run.training.grid, settings.batch_size, *sizes)
     reporter.write(f"memory       {need}")
-    if settings.workers:
-        each = run.training.item_bytes(), settings.batch_size, settings.workers, run.ranks.here
-        reporter.write(f"loading      {check_shared_memory(*each)}")
+    if loading:
+        reporter.write(loading)
     if run.precision.trouble:
         reporter.warn(f"precision fp32: {run.precision.trouble}")
     if resumed_from is None and run.orientation.is_turned:
