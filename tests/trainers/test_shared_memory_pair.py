@@ -24,7 +24,7 @@ from trainers.cascade.dataset import PatientSet, item_bytes  # noqa: E402
 from trainers.common.kept_items import size_of  # noqa: E402
 from trainers.common.loading import shared_memory_asked as trainer_asks  # noqa: E402
 from trainers.gaussian.photographs import PhotographSet, collect  # noqa: E402
-from trainers.implants.unet import coarse  # noqa: E402
+from trainers.implants import volume_pairs  # noqa: E402
 from trainers.pcdiff.data import Recipe, SkullPoints  # noqa: E402
 from trainers.pcdiff.options import make_parser as pcdiff_parser  # noqa: E402
 from trainers.skulls.listing import SkullSample  # noqa: E402
@@ -88,6 +88,14 @@ def skull_pair(values: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> int:
     return round(item(16) + each * (int(values["grid_res"]) ** 3 - 16**3))
 
 
+def volumes(values: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> int:
+    grid = int(values["grid_res"])
+    mask = np.zeros((grid,) * 3, bool)
+    monkeypatch.setattr(volume_pairs, "read_volume", lambda _: SimpleNamespace(mask=mask))
+    sample = SkullSample("x", None, *[Path("x.nrrd")] * 3)
+    return size_of(volume_pairs.Volumes([sample], grid, 0).pair(0))
+
+
 def test_a_patient_s_bytes_are_reckoned_as_they_are() -> None:
     """By what PatientData gives."""
     size, pixels, views = 16, 24, 2
@@ -129,8 +137,7 @@ def test_verify_reckons_what_the_trainer_does(
             if program == "gaussian"
             else skull_pair(values, monkeypatch)
             if program == "voxelization"
-            else 2
-            * coarse(np.zeros((int(values["grid_res"]),) * 3, bool), values["grid_res"]).nbytes
+            else volumes(values, monkeypatch)
         )
         own = trainer_asks(item, values["batch_size"], values["workers"], processes)
     assert workers and shared_memory_asked(facts) == own

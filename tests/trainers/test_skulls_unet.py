@@ -2,6 +2,7 @@
 
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -9,13 +10,15 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("nrrd")
 
+from torch.utils.data import default_collate  # noqa: E402
+
 from tests.trainers.pcdiff_world import signals_kept  # noqa: E402
 from tests.trainers.saved_state import differing_files  # noqa: E402
 from trainers.common.errors import SettingsError  # noqa: E402
 from trainers.common.schedules import rate_at  # noqa: E402
-from trainers.implants import train_unet, unet  # noqa: E402
+from trainers.implants import train_unet, unet, volume_pairs  # noqa: E402
 from trainers.implants.unet import UNetSizes, coarse, fine, load_unet, overlap_loss  # noqa: E402
-from trainers.skulls.listing import SkullDataError  # noqa: E402
+from trainers.skulls.listing import SkullDataError, SkullSample  # noqa: E402
 from trainers.skulls.made_up import make_up  # noqa: E402
 
 pytestmark = pytest.mark.trainers
@@ -64,6 +67,31 @@ def test_a_volume_goes_to_the_grid_and_back() -> None:
         coarse(mask[:12], 8)
     with pytest.raises(SettingsError, match="take a multiple of 16, at least 32"):
         UNetSizes(24).check()
+
+
+@pytest.mark.parametrize("factor", [1, 2, 3, 4, 7])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_the_share_of_bone_is_the_mean_to_the_bit_and_travels_as_counts(
+    factor: int, order: str, monkeypatch
+) -> None:
+    """In a byte each while they fit; mirrored or not, one sample or a batch of them."""
+    mask = np.random.default_rng(factor).random((4 * factor,) * 3) < 0.4
+    parts = mask.reshape(4, factor, 4, factor, 4, factor)
+    true = torch.from_numpy(parts.mean(axis=(1, 3, 5), dtype=np.float32))[None]
+    mask = np.asarray(mask, order=order)
+    assert coarse(mask, 4).equal(true)
+    monkeypatch.setattr(volume_pairs, "read_volume", lambda _: SimpleNamespace(mask=mask))
+    cloud = Path("x_surf.npy")
+    data = volume_pairs.Volumes([SkullSample("x", None, cloud, cloud, cloud)], 4, 0)
+    assert volume_pairs.shares(data.pair(0), "implant").equal(true)
+    assert data.pair(0)["defective"].dtype == (torch.uint8 if factor < 7 else torch.int16)
+    batch = default_collate([data[epoch, 0] for epoch in range(8)])
+    shares = volume_pairs.shares(batch, "defective")
+    turned = [not share.equal(true) for share in shares]
+    assert any(turned) and not all(turned)
+    assert all(
+        share.equal(true.flip(1) if t else true) for share, t in zip(shares, turned, strict=True)
+    )
 
 
 def test_the_loss_is_least_at_the_truth() -> None:

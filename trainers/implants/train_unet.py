@@ -70,7 +70,7 @@ from trainers.implants.unet import (
     overlap_loss,
 )
 from trainers.implants.unet_options import make_parser
-from trainers.implants.volume_pairs import Volumes, find_data, middle
+from trainers.implants.volume_pairs import PARTS, Volumes, find_data, middle, shares
 from trainers.skulls.card import skull_counts
 from trainers.skulls.listing import SkullSample, volume_of
 from trainers.skulls.metrics import dice
@@ -211,7 +211,7 @@ def announce(run: UNetRun, rate_told: str, resumed_from: Path | None) -> None:
     if not run.ranks.leads:
         return
     shown = [run.training.pair(index) for index in range(min(4, len(run.training)))]
-    rows = {name: [middle(pair[name]) for pair in shown] for name in ("defective", "implant")}
+    rows = {name: [middle(shares(pair, name)) for pair in shown] for name in PARTS}
     names = [sample.name for sample in run.training.samples[:4]]
     log.image(write_preview(log.folder / "inputs.png", rows, "first pairs", names), "first pairs")
 
@@ -233,8 +233,8 @@ def take_step(run: UNetRun, group: list[dict[str, Any]]) -> tuple[float, float, 
         batch = to_device(loaded, run.ranks.device)
         with gradients_shared(run.model, place == len(group) - 1):
             with run.precision.autocast():
-                logits = run.model(batch["defective"])
-            loss = overlap_loss(logits, batch["implant"])
+                logits = run.model(shares(batch, "defective"))
+            loss = overlap_loss(logits, shares(batch, "implant"))
             samples = len(batch["name"])
             run.precision.backward(loss * (samples / count))
         sums[0] += loss.detach() * samples

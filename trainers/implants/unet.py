@@ -83,9 +83,15 @@ def overlap_loss(logits: Tensor, target: Tensor) -> Tensor:
 
 
 def coarse(mask: np.ndarray, grid: int, name: object = "the volume") -> Tensor:
-    """Return the share of bone (1, G, G, G) float32 of each coarse voxel of a mask (S, S, S).
+    """Return the share of bone (1, G, G, G) float32 of each coarse voxel of a mask (S, S, S)."""
+    seen, voxels = counted(mask, grid, name)
+    return seen.float() / voxels
 
-    Raises SkullDataError where S is no whole multiple of the grid.
+
+def counted(mask: np.ndarray, grid: int, name: object = "the volume") -> tuple[Tensor, int]:
+    """Return the voxels of bone (1, G, G, G) in each coarse voxel of a mask, and out of how many.
+
+    In bytes where they suffice. Raises SkullDataError where S is no whole multiple of the grid.
     """
     sides = set(mask.shape)
     if len(sides) != 1 or mask.shape[0] % grid:
@@ -95,8 +101,17 @@ def coarse(mask: np.ndarray, grid: int, name: object = "the volume") -> Tensor:
             " FOLDER makes cubes of other volumes"
         )
     factor = mask.shape[0] // grid
-    parts = mask.reshape(grid, factor, grid, factor, grid, factor)
-    return torch.from_numpy(parts.mean(axis=(1, 3, 5), dtype=np.float32))[None]
+    kind = next(k for k in (np.uint8, np.int16, np.int32) if factor**3 <= np.iinfo(k).max)
+    # NRRD's order: added up along the axis that lies together in memory first.
+    turned = abs(mask.strides[0]) < abs(mask.strides[2])
+    seen = (mask.T if turned else mask).astype(kind, order="C")
+    if factor > 1:
+        rows = seen[..., ::factor].copy()
+        for place in range(1, factor):
+            rows += seen[..., place::factor]
+        planes = rows.reshape(-1, grid, factor, grid).sum(2, dtype=kind)
+        seen = planes.reshape(grid, factor, grid, grid).sum(1, dtype=kind)
+    return torch.from_numpy(np.ascontiguousarray(seen.T if turned else seen))[None], factor**3
 
 
 def fine(logits: Tensor, defective: np.ndarray) -> np.ndarray:

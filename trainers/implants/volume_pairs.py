@@ -6,6 +6,7 @@ import argparse
 from typing import Any
 
 import numpy as np
+import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
@@ -14,7 +15,7 @@ from trainers.common.kept_items import KeptItems
 from trainers.common.ranks import Ranks, from_leader
 from trainers.common.reporter import Reporter
 from trainers.common.stopping import Watched
-from trainers.implants.unet import coarse
+from trainers.implants.unet import counted
 from trainers.skulls.listing import SkullSample, check_split, check_volumes, read_listing, volume_of
 from trainers.skulls.made_up import make_up
 from trainers.skulls.volumes import check_axes, read_volume
@@ -25,7 +26,11 @@ KEPT_BYTES = 4 << 30
 
 
 class Volumes(Dataset[dict[str, Any]]):
-    """Pairs `defective` and `implant` (1, G, G, G) float32, mirrored left-right at random."""
+    """Pairs `defective` and `implant` (1, G, G, G), mirrored left-right at random.
+
+    Of each coarse voxel they count its voxels of bone, of `voxels` (): a fourth of what the shares
+    of it are to send and to keep, which `shares` makes of them where they are needed.
+    """
 
     def __init__(self, samples: list[SkullSample], grid: int, seed: int) -> None:
         self.samples, self.grid, self.seed = samples, grid, seed
@@ -40,9 +45,10 @@ class Volumes(Dataset[dict[str, Any]]):
         if not found:
             sample = self.samples[index]
             paths = {"defective": volume_of(sample.defective), "implant": volume_of(sample.implant)}
-            found = {
-                n: coarse(read_volume(path).mask, self.grid, path) for n, path in paths.items()
-            }
+            found = {}
+            for name, path in paths.items():
+                found[name], voxels = counted(read_volume(path).mask, self.grid, path)
+                found["voxels"] = torch.tensor(voxels)
             if self._kept is None:
                 self._kept = KeptItems(len(self), KEPT_BYTES, found)
             self._kept.keep(index, found)
@@ -53,7 +59,7 @@ class Volumes(Dataset[dict[str, Any]]):
         epoch, index = place
         item = self.pair(index)
         if np.random.default_rng([self.seed, epoch, index]).random() < 0.5:
-            item = {name: part.flip(1) for name, part in item.items()}
+            item = item | {name: item[name].flip(1) for name in PARTS}
         return {**item, "name": self.samples[index].name}
 
 
@@ -85,6 +91,13 @@ def find_data(
     check_volumes(unseen, PARTS)
     places = np.unique(np.linspace(0, len(unseen) - 1, settings.val_samples).astype(int))
     return training, [unseen[place] for place in places]
+
+
+def shares(pairs: dict[str, Any], name: str) -> Tensor:
+    """Return the share of bone, float32, in each coarse voxel of a pair or of a batch of them."""
+    voxels: Tensor = pairs["voxels"]
+    found: Tensor = pairs[name].float() / voxels.view(*voxels.shape, 1, 1, 1, 1)
+    return found
 
 
 def middle(grid: Tensor) -> Tensor:

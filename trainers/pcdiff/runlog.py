@@ -7,11 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from trainers.common.files import LineFile
+from trainers.common.logged import LoggedReporter
 from trainers.common.ranks import Ranks
-from trainers.common.reporter import Reporter
-
-LOG_NAME = "train.log"
 
 
 def stamped(line: str) -> str:
@@ -29,38 +26,19 @@ def step_line(epoch: int, epochs: int, step: int, steps: int, loss: float, norm:
     )
 
 
-class RunLog(Reporter):
+class RunLog(LoggedReporter):
     """A reporter whose lines carry their time and go to train.log too."""
 
     def __init__(
         self, ranks: Ranks, folder: Path, settings: Mapping[str, Any], **more: Any
     ) -> None:
-        self._file = LineFile(folder / LOG_NAME, waiting=True) if ranks.leads else None
         super().__init__(ranks, folder, "pcdiff", settings, **more)
 
     def write(self, line: str) -> None:
-        """Print a line and append it to train.log."""
-        if self.ranks.leads:
-            line = stamped(line)
-            print(line, flush=True)
-            if self._file is not None:
-                self._file.write(line)
+        """Print a line with its time and append it to train.log."""
+        super().write(stamped(line))
 
     def warn(self, text: str) -> None:
         """Report an alert, and keep its words in train.log."""
         super().warn(text)
-        if self._file is not None:
-            self._file.write(stamped(f"warning: {text}"))
-
-    def start(self, **found: Any) -> None:
-        """Begin the log as well: what was said before is its beginning."""
-        if self._file is not None:
-            self._file.begin()
-        super().start(**found)
-
-    def finish(self, values: Mapping[str, float] | None = None) -> None:
-        """Close the log as well."""
-        super().finish(values)
-        if self._file is not None:
-            self._file.close()
-            self._file = None
+        self.note(stamped(f"warning: {text}"))

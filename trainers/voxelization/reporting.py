@@ -8,8 +8,7 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 from trainers.common.boards import TensorBoardFiles
-from trainers.common.files import LineFile
-from trainers.common.reporter import Reporter
+from trainers.common.logged import LoggedReporter
 
 
 class Counted(Protocol):
@@ -19,26 +18,13 @@ class Counted(Protocol):
     it: int
 
 
-class VoxelReporter(Reporter):
+class VoxelReporter(LoggedReporter):
     """A Reporter whose lines go to train.log too, and scalars to tensorboard_log/."""
 
     def __init__(self, *details: Any, **more: Any) -> None:
         super().__init__(*details, tensorboard=False, **more)
         self._files: TensorBoardFiles | None = None
-        self._log = LineFile(self.folder / "train.log", waiting=True) if self.ranks.leads else None
         self._begun = time.monotonic()
-
-    def write(self, line: str) -> None:
-        """Print a line and append it to train.log."""
-        super().write(line)
-        if self._log:
-            self._log.write(line)
-
-    def start(self, **found: Any) -> None:
-        """Begin the log as well: what was said before is its beginning."""
-        if self._log:
-            self._log.begin()
-        super().start(**found)
 
     def open_boards(self, wanted: bool, step: int) -> None:
         """Open tensorboard_log/ where it is wanted and tensorboardX installed."""
@@ -87,6 +73,3 @@ class VoxelReporter(Reporter):
         super().finish(values)
         if self._files:
             self._files.close()
-        if self._log:
-            self._log.close()
-            self._log = None
