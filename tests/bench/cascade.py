@@ -131,7 +131,8 @@ def compiled_steps(size: int, rounds: int = 12) -> tuple[float, float, float, fl
         torch.manual_seed(0)
         stages.append(CascadeStage(sizes))
         if compiled:
-            stages[-1].compile()
+            for part in stages[-1].regions:
+                part.compile()
     optimisers = [torch.optim.AdamW(stage.parameters(), 1e-3) for stage in stages]
     x0, noise = torch.rand(4, 1, size, size, size) * 2 - 1, torch.randn(4, 1, size, size, size)
     before = (torch.rand(4, 1, size // 2, size // 2, size // 2), torch.rand(4))

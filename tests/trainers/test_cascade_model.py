@@ -206,17 +206,26 @@ def test_it_can_learn_one_random_volume() -> None:
 
 
 def test_a_stage_is_compiled_where_that_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    """By the backend that traces and generates no code: a compiler need not be there."""
+    """By a backend that traces and generates no code: a compiler need not be there.
+
+    One trace serves all blocks.
+    """
     monkeypatch.setattr("trainers.common.compiling.why_not_compiled", lambda device: "")
     plain = torch.nn.Module.compile
     compiled: list[torch.nn.Module] = []
 
+    def counted(graph: torch.fx.GraphModule, given: list[torch.Tensor]) -> object:
+        graphs.append(graph)
+        return aot_eager(graph, given)
+
+    aot_eager, graphs = torch._dynamo.lookup_backend("aot_eager"), list[torch.fx.GraphModule]()
+
     def traced(network: torch.nn.Module) -> None:
         compiled.append(network)
-        plain(network, backend="aot_eager")
+        plain(network, backend=counted)
 
     monkeypatch.setattr(torch.nn.Module, "compile", traced)
-    sizes = {"volume_size": [8] * 3, "voxel_dim": 16, "vit_depth": 1, "num_heads": 2}
+    sizes = {"volume_size": [8] * 3, "voxel_dim": 16, "vit_depth": 3, "num_heads": 2}
     made = build_config(
         {"xray_config": {"img_size": 16}, "stage_configs": [sizes | {"patch_size": 4}],
          "training": {"gradient_checkpointing": True, "ema_decay": 0}}, []
@@ -237,7 +246,9 @@ def test_a_stage_is_compiled_where_that_is_asked_for(monkeypatch: pytest.MonkeyP
         output = run.model(x_t, torch.tensor([3, 7]), xrays)
         output.square().mean().backward()
         answers.append((output, [part.grad for part in run.model.parameters()]))
-        assert compiled == ([run.model] if asked else [])
+        network = run.cascade.stages[0]
+        assert compiled == ([*network.blocks, network.head] if asked else [])
+        assert len(graphs) == (2 if asked else 0)
         assert not any("_orig_mod" in name for name in run.cascade.state_dict())
     (straight, gradients), (traced_output, traced_gradients) = answers
     assert torch.allclose(straight, traced_output, atol=1e-5)

@@ -88,6 +88,11 @@ class CascadeStage(nn.Module):
         self.register_buffer("scale", torch.ones(()))
         self.register_load_state_dict_pre_hook(complete_older_weights)
 
+    @property
+    def regions(self) -> list[nn.Module]:
+        """The parts that are compiled each by itself: one block's code serves all blocks."""
+        return [*self.blocks, self.head]
+
     def standardise(self, volume: Tensor) -> Tensor:
         """Return volumes (..., 1, D, D, D) less the mean training volume, with deviation 1.
 

@@ -87,9 +87,11 @@ def make_parser() -> CascadeParser:
         help="log to Weights & Biases; offline without a key")
     add("--wandb_project", help="its project; default: the file's, else hybrid-vit-cascade")
     add("--compile", action="store_true",
-        help="compile each stage's network by torch.compile, at its first step")
+        help="compile the blocks and the head of each stage's network by torch.compile, at its"
+        " first step; code for one block serves all")
     add("--cuda_graphs", action="store_true",
-        help="that, replayed as CUDA graphs, which spares the host; not measured for this network")
+        help="compile it whole, replayed as CUDA graphs, which spares the host; not measured"
+        " for this network")
     add("--made_up", type=any_number, default=0, metavar="N",
         help="make N patients of ellipsoids in"
         " dataset_path first, where they are missing")

@@ -96,7 +96,7 @@ class CascadeRun:
         network = self.cascade.add_stage(self.ranks.device)
         asked, graphs = self.settings.compile, self.settings.cuda_graphs
         parts = int(training["accumulation_steps"])
-        compile_network(asked, network, self.ranks.device, graphs, parts)
+        compile_network(asked, network, self.ranks.device, graphs, parts, network.regions)
         self.model = wrap_model(network, self.ranks, broadcast_buffers=False)
         seed_everything(self.settings.seed + 7919 * number, self.ranks.rank)
         self.optimiser = torch.optim.AdamW(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Iterable
 from importlib.util import find_spec
 
 import torch
@@ -30,12 +31,19 @@ def why_not_compiled(device: torch.device) -> str:
 
 
 def compile_network(
-    asked: bool, network: nn.Module, device: torch.device, graphs: bool = False, parts: int = 1
+    asked: bool,
+    network: nn.Module,
+    device: torch.device,
+    graphs: bool = False,
+    parts: int = 1,
+    regions: Iterable[nn.Module] = (),
 ) -> None:
     """Have a network compiled at its first step, in place: names in checkpoints stay the same.
 
-    `graphs`: and replayed as CUDA graphs. `parts`: batches whose gradients make one step. Raises
-    SettingsError where what is asked for cannot work.
+    `graphs`: and replayed as CUDA graphs. `parts`: batches whose gradients make one step. Where
+    there are `regions` of it, each is compiled by itself: code is made once for all that are alike.
+    CUDA graphs are of the whole network all the same. Raises SettingsError where what is asked for
+    cannot work.
     """
     if not (asked or graphs):
         return
@@ -55,4 +63,8 @@ def compile_network(
     # Counted for all networks of a class together, such as a cascade's stages; beyond it (8, if
     # nobody says so) they would be computed as if they were not compiled.
     torch._dynamo.config.recompile_limit = VARIANTS
-    network.compile(**({"mode": "reduce-overhead"} if graphs else {}))
+    if graphs:
+        network.compile(mode="reduce-overhead")
+        return
+    for part in list(regions) or [network]:
+        part.compile()
