@@ -7,7 +7,7 @@ file: sshd. It imports next to nothing, for it is paid at every start.
 import os
 import sys
 from _json import encode_basestring_ascii as quoted
-from _signal import SIG_DFL, SIG_IGN, getsignal, signal
+from _signal import SIG_BLOCK, SIG_DFL, SIG_IGN, SIG_UNBLOCK, getsignal, pthread_sigmask, signal
 from _socket import AF_UNIX, SCM_RIGHTS, SO_SNDBUF, SOCK_SEQPACKET, SOL_SOCKET, socket, socketpair
 
 _REQUEST_BYTES = 1 << 18
@@ -29,13 +29,16 @@ def main(address: str, words: list[str]) -> None:
         os.execv(sys.executable, argv)
     told, theirs = socketpair(AF_UNIX, SOCK_SEQPACKET)
     given = b"".join(fd.to_bytes(4, sys.byteorder) for fd in (0, 1, 2, theirs.fileno()))
+    # From now on there is a program that they are for.
+    pthread_sigmask(SIG_BLOCK, _ENDING)
     control.sendmsg([_request(address, argv).encode()], [(SOL_SOCKET, SCM_RIGHTS, given)])
     theirs.close()
     pid = int(told.recv(32))
     control.close()
     for number in _ENDING:
         if getsignal(number) is not SIG_IGN:
-            signal(number, lambda number, _: os.kill(pid, number))
+            signal(number, lambda number, _: _pass_on(pid, number))
+    pthread_sigmask(SIG_UNBLOCK, _ENDING)
     # Nobody shall wait for the end of these but for the program's own.
     nothing = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 1, 2):
@@ -47,6 +50,13 @@ def main(address: str, words: list[str]) -> None:
             signal(-code, SIG_DFL)
         os.kill(os.getpid(), -code)
     os._exit(code)
+
+
+def _pass_on(pid: int, number: int) -> None:
+    try:
+        os.kill(pid, number)
+    except ProcessLookupError:  # it has ended, which is about to be told
+        pass
 
 
 def _request(address: str, argv: list[str]) -> str:

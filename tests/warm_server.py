@@ -105,17 +105,23 @@ class Server:
 
     def _answer(self, control: socket.socket) -> dict[str, Any] | None:
         """Fork what is asked for; returns the request in the fork."""
-        message, descriptors, _, _ = socket.recv_fds(control, REQUEST_BYTES, 5)
+        try:
+            message, descriptors, _, _ = socket.recv_fds(control, REQUEST_BYTES, 5)
+        except ConnectionResetError:  # killed before it has read that it was taken in
+            message, descriptors = b"", []
         if not message:
             self.asking.remove(control)
             control.close()
             return None
+        # What is sent to the fork before it is itself waits until it is.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
         pid = os.fork()
         if pid == 0:
             request: dict[str, Any] = json.loads(message)
             at_once = "-u" in request["argv"] or request["environment"].get("PYTHONUNBUFFERED")
             _take(descriptors[:3], descriptors[4:], request["ignored"], bool(at_once))
             return request
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
         self.told[pid] = socket.socket(fileno=descriptors.pop(3))
         send(self.told[pid], pid)
         for descriptor in descriptors:
@@ -136,7 +142,7 @@ def send(out: socket.socket, number: int) -> None:
     """Send a number to whoever asked, if it still wants to know."""
     try:
         out.send(str(number).encode())
-    except BrokenPipeError:
+    except (BrokenPipeError, ConnectionResetError):  # the latter where something lies unread
         pass
 
 
@@ -269,6 +275,7 @@ def _run(program: Callable[[], object]) -> None:
     """
     code = 0
     try:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
         program()
     except SystemExit as ended:
         if not isinstance(ended.code, int | None):

@@ -3,7 +3,7 @@
 import ast
 from typing import NamedTuple
 
-from tests.architecture.sources import modules, text_of
+from tests.architecture.sources import modules, nodes, place, text_of
 
 LIMIT = 350
 """Lines: what is more is composed of parts."""
@@ -58,3 +58,25 @@ def test_no_class_is_longer_than_a_reader_holds_in_mind() -> None:
     lengths = {name: sum(known[each].lines for each in chain(name, known)) for name in known}
     assert len(lengths) > 500
     assert not {name: length for name, length in lengths.items() if length > LIMIT}
+
+
+def test_no_field_s_type_names_another_as_text_within_brackets() -> None:
+    """Python 3.10 leaves `list["Row"]` as it is, and what comes over a link is not converted."""
+    found = [
+        place(path, node)
+        for path, node in nodes("tui", "runners")
+        if isinstance(node, ast.ClassDef)
+        for field in node.body
+        if isinstance(field, ast.AnnAssign)
+        for part in ast.walk(field.annotation)
+        if isinstance(part, ast.Subscript) and _name(part) not in ("Literal", "Annotated")
+        if any(
+            isinstance(inner, ast.Constant) and isinstance(inner.value, str)
+            for inner in _inside(part)
+        )
+    ]
+    assert not found
+
+
+def _inside(part: ast.Subscript) -> list[ast.expr]:
+    return part.slice.elts if isinstance(part.slice, ast.Tuple) else [part.slice]

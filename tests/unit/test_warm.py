@@ -94,6 +94,36 @@ def test_how_it_ended_is_not_lost_where_the_kernel_first_says_nobody_is_there(
     assert child.wait(CEILING_S) == 3
 
 
+def test_whoever_asks_and_is_killed_before_it_has_read_takes_no_server_along() -> None:
+    """What lies unread when a socket is closed makes an error of the other side's next call."""
+    number = [sys.executable, "-c", "import os; print(os.getpid() if os.read(0, 1) else 0)"]
+    SERVER.run([sys.executable, "-c", "pass"])  # it runs
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as control:
+        control.connect(SERVER._address())
+        assert select.select([control], [], [], CEILING_S)[0]
+    with subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as giver:
+        assert giver.stdin is not None and giver.stdout is not None
+        with SERVER.start(number, stdin=giver.stdout, stdout=subprocess.PIPE) as child:
+            asked = {"argv": number, "environment": dict(os.environ), "folder": "/", "umask": 0}
+            asked |= {"session": False, "terminal": False, "ignored": [], "forks": False}
+            told = SERVER.ask(asked, [os.open(os.devnull, os.O_RDWR)] * 3)
+            assert select.select([told], [], [], CEILING_S)[0]
+            told.close()
+            giver.stdin.write(b"xx")
+            giver.stdin.close()
+            assert child.wait(CEILING_S) == 0
+
+
+def test_a_signal_that_comes_before_it_is_itself_is_not_lost() -> None:
+    """The server ignores Ctrl+C; a fork that has not come to be a program yet does not."""
+    # Asleep for good, an interpreter may miss what comes just before: it looks between two calls.
+    sleeps = [sys.executable, "-c", "import time\nwhile True: time.sleep(0.01)"]
+    for _ in range(20):
+        child = SERVER.start(sleeps, stderr=subprocess.DEVNULL)
+        child.send_signal(signal.SIGINT)
+        assert child.wait(CEILING_S) == -signal.SIGINT
+
+
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
 def test_one_that_was_forgotten_while_it_ran_hinders_no_other(script: Path) -> None:
     """Garbage in a circle: its socket may be closed before it is put where `subprocess` looks."""

@@ -65,18 +65,18 @@ class CostReport(NamedTuple):
     """What all machines together may cost."""
 
 
-class CostPage(msgspec.Struct, frozen=True):
-    """The tables and notes of a place, as a page of any front end shows them."""
-
-    tables: list["CostTable"]
-    notes: list[str]
-
-
 class CostTable(NamedTuple):
     """A table of money: its columns, and its rows."""
 
     headings: tuple[str, ...]
     rows: list[tuple[str, ...]]
+
+
+class CostPage(msgspec.Struct, frozen=True):
+    """The tables and notes of a place, as a page of any front end shows them."""
+
+    tables: list[CostTable]
+    notes: list[str]
 
 
 def read_page(state: StateDirectory) -> CostPage:
