@@ -1,6 +1,7 @@
 """How jobs end that nobody here stopped: preempted and begun anew, at their limit, cancelled."""
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -14,6 +15,7 @@ from tests.slurm.lab import PATH
 from tests.support import eventually
 from tests.ui.fake_place import RUN, FakePlace
 from tests.ui.waiting import until
+from tests.upgrades import AGAIN, UNTIL_IT_MAY, install, upgrade
 from tui.panel.app import PanelApp
 from tui.panel.widgets.runs import RunPane
 
@@ -53,6 +55,20 @@ def test_a_run_is_stopped_before_its_time_limit(cluster: Cluster) -> None:
     ended = cluster.line.ended(run)
     assert (ended["state"], ended["ending"]["job_end"]) == ("stopped", "time_limit")
     assert "saved" in run.output.read_text()
+
+
+def test_a_run_that_fails_after_an_upgrade_is_started_again_in_its_job(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    cluster.line.begins = install(tmp_path / "installed")
+    run = cluster.line.launch("--slurm", "--gpus", "1", *AGAIN, "--", *UNTIL_IT_MAY)
+    job = _ready(run)
+    upgrade(tmp_path / "installed")
+    (cluster.line.folder / "may_end").touch()
+    ended = cluster.line.ended(run)
+    assert (ended["state"], ended["attempt"], ended["job"]) == ("failed", 2, job)
+    assert len(events(run, "adopted")) == 1
+    eventually(lambda: cluster.lab.job(job)["ExitCode"] == "1:0", what="the job's own exit code")
 
 
 def test_a_job_cancelled_while_it_waits(cluster: Cluster) -> None:
