@@ -89,9 +89,8 @@ class Supervisor:
 
     def run(self, adopting: bool) -> None:
         """Bring the run to its recorded ending."""
-        inside = self.starter.job
-        elsewhere = is_of_another_job(self.directory, self.starter.plan, inside)
-        if adopting and not self.anew and elsewhere:
+        plan, inside = self.starter.plan, self.starter.job
+        if adopting and not self.anew and is_of_another_job(self.directory, plan, inside):
             from runners.lifecycle.supervisor.job_owner import JobOwner, Superseded  # clusters only
 
             self.keeper.unobserved = True
