@@ -87,7 +87,7 @@ def forecast(
         f"from {len(found)} earlier run{'s' if len(found) > 1 else ''} on {model}"
         + (" (simulated)" if any(getattr(gpu, "simulated", False) for gpu in gpus) else "")
         + (", fitted to this batch and number of GPUs" if found[0].is_fitted else "")
-        + course.left_text,
+        + course.left_text(found[0].left),
         len(found),
         epochs,
         median(paces) if paces else None,
@@ -114,19 +114,32 @@ class _Course(NamedTuple):
             wanted,
             _length_of(spec),
             epochs,
-            min(done, epochs) if epochs else 0,
+            done if epochs else 0,
             workload_of(spec, devices),
         )
 
     @property
     def left(self) -> int | None:
-        """Epochs still to come."""
-        return None if self.epochs is None else self.epochs - self.done
+        """Epochs still to come, where the program has as many as its parameter says."""
+        return None if self.epochs is None else max(0, self.epochs - self.done)
 
-    @property
-    def left_text(self) -> str:
+    def left_of(self, before: "_Rhythm") -> int | None:
+        """Epochs still to come as the program counts them, by an earlier run that said how many it
+        had: with several stages it has more than its parameter says.
+        """
+        counted = _whole(before.parameters.get(self.length))
+        planned = self.epochs or before.epochs
+        if self.epochs and counted and before.epochs:
+            planned = round(self.epochs * before.epochs / counted)
+        return None if planned is None else max(0, planned - self.done)
+
+    def left_text(self, left: int | None) -> str:
         """What the estimate is for, where it is not for all of the run."""
-        return f"; for the {self.left:,} {self.length} that are left" if self.done else ""
+        return (
+            f"; for the {left:,} {self.length} that are left"
+            if self.done and left is not None
+            else ""
+        )
 
     def costly(self, parameters: Mapping[str, Any], also: Collection[str] = ()) -> dict[str, Any]:
         """Those of `parameters` that change what a step costs."""
@@ -135,10 +148,13 @@ class _Course(NamedTuple):
 
 
 class _Learned(NamedTuple):
-    """Seconds that a run would take by one before it, and an epoch of them; whether fitted."""
+    """Seconds that a run would take by one before it, an epoch's, and how many epochs are left;
+    whether fitted.
+    """
 
     seconds: float
     pace: float | None
+    left: int | None = None
     is_fitted: bool = False
 
 
@@ -168,8 +184,10 @@ def _history(
     each = fitted_pace(course.workload, paces)
     if each is None or course.left is None:
         return []
-    around = median([rhythm.around for _, rhythm in others if rhythm.pace is not None])
-    return [_Learned(around + each * course.left, each, True)] * len(paces)
+    paced = [rhythm for _, rhythm in others if rhythm.pace is not None]
+    around = median([rhythm.around for rhythm in paced])
+    left = course.left_of(paced[0]) or 0
+    return [_Learned(around + each * left, each, left, True)] * len(paces)
 
 
 def _is_like(line: RunEntry, spec: RunSpec, model: str) -> bool:
@@ -189,6 +207,13 @@ class _Rhythm(NamedTuple):
     pace: float | None
     first: float
     after: float
+    has_stages: bool = False
+    ends: tuple[tuple[int, float], ...] = ()
+    """When each epoch ended, in seconds since the run began."""
+
+    def seconds_from(self, done: int) -> float:
+        """What it took after so many of its epochs."""
+        return self.whole - max((at for epoch, at in self.ends if epoch <= done), default=0.0)
 
     @property
     def around(self) -> float:
@@ -213,20 +238,32 @@ def _rhythm(run: RunDirectory, line: RunEntry) -> _Rhythm | None:
         # What follows the last epoch, such as an evaluation, is known of finished runs only.
         if line.state == "done":
             after = whole - (timing.ends[-1][1] - line.began.wall)
-    is_done = line.state == "done"
     return _Rhythm(
-        parameters, whole, is_done, timing.epochs, timing.seconds_per_epoch, first, after
+        parameters,
+        whole,
+        line.state == "done",
+        timing.epochs,
+        timing.seconds_per_epoch,
+        first,
+        after,
+        bool(timing.ends) and timing.stage_from > timing.ends[0][1],
+        tuple((epoch, at - line.began.wall) for epoch, at in timing.ends),
     )
 
 
 def _learn(rhythm: _Rhythm, course: _Course) -> _Learned | None:
     """What a run that costs the same says; None where it says nothing."""
     # A program may know its epochs without a parameter of that name.
-    planned = course.epochs or rhythm.epochs
-    if planned and rhythm.pace is not None:
-        left = planned - course.done
+    left = course.left_of(rhythm)
+    if rhythm.has_stages and rhythm.is_done and left is not None:
+        # Each stage has its pace: no median is of all of them.
+        if left + course.done == rhythm.epochs:
+            return _Learned(rhythm.seconds_from(course.done), rhythm.pace, left)
+        part = left / rhythm.epochs if rhythm.epochs else 1.0
+        return _Learned(rhythm.whole * part, rhythm.pace, left)
+    if left is not None and rhythm.pace is not None:
         total = rhythm.first + rhythm.pace * (left - 1) + max(0.0, rhythm.after)
-        return _Learned(max(0.0, total) if left else 0.0, rhythm.pace)
+        return _Learned(max(0.0, total) if left else 0.0, rhythm.pace, left)
     same_length = _whole(rhythm.parameters.get(course.length)) == course.epochs
     done_alike = rhythm.is_done and same_length and not course.done
     return _Learned(rhythm.whole, None) if done_alike else None
@@ -275,7 +312,7 @@ def _by_word(
                 f", × {factor:.3g} for {course.workload.each:g} on each of "
                 f"{course.workload.devices} instead of {usual.each:g} on {usual.devices}"
             )
-    basis = "the preset's estimate" + "".join(notes) + course.left_text
+    basis = "the preset's estimate" + "".join(notes) + course.left_text(course.left)
     seconds = None if word.seconds is None else word.seconds * part
     # The hours are the author's, the rate is this machine's: dollars follow from both.
     if seconds is not None and rate is not None:

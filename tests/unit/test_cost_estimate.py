@@ -90,6 +90,37 @@ def test_history_says_what_any_number_of_epochs_takes() -> None:
     assert three is not None and (three.runs, three.usd, three.epoch_s) == (3, None, 11)
 
 
+def leave_run_of_stages(state: StateDirectory, number: int, epochs: int = 10) -> None:
+    """A run of two stages with so many epochs each: 1 s each, then 5 s each, and 5 s around."""
+    leave_run(state, number, spec_of(epochs))
+    run = state.run(f"2026112{number % 10}-101500-demo-{number:04x}")
+    events: list[dict[str, object]] = [{"time": BEGAN + 2, "type": "start", "epochs": 2 * epochs}]
+    at = BEGAN + 2
+    for epoch in range(1, 2 * epochs + 1):
+        at += 1 if epoch <= epochs else 5
+        stage = f"stage {1 + (epoch > epochs)}/2"
+        events += [{"time": at, "type": "epoch", "epoch": epoch, "step": epoch, "stage": stage}]
+    run.events.write_text("".join(json.dumps(event) + "\n" for event in events))
+    lines = [json.loads(line) for line in state.ledger.read_text().splitlines()]
+    lines[-1]["finished"] = msgspec.to_builtins(Moment(at + 3))
+    state.ledger.write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+
+def test_a_program_of_two_stages_has_twice_the_epochs_of_its_parameter() -> None:
+    """And the second, of finer pictures, takes longer than the first."""
+    state = StateDirectory().create()
+    leave_run_of_stages(state, 1)
+    found = forecast(state, spec_of(10), [GPU], PRICE)
+    assert found is not None and found.seconds == 5 + 10 * 1 + 10 * 5
+    longer = forecast(state, spec_of(20), [GPU], PRICE)
+    assert longer is not None and longer.seconds == 2 * 65, "in proportion"
+    # It goes on after the first stage, in the middle of the second, and at the end.
+    for done, left_s in ((10, 50 + 3), (15, 25 + 3), (20, 3)):
+        rest = forecast(state, spec_of(10), [GPU], PRICE, done=done)
+        assert rest is not None and rest.seconds == left_s
+        assert rest.basis.endswith(f"; for the {20 - done} epochs that are left")
+
+
 def test_only_runs_that_cost_the_same_are_history() -> None:
     state = StateDirectory().create()
     leave_run(state, 1, spec_of(image_size=256))
