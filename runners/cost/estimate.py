@@ -102,6 +102,8 @@ class _Course(NamedTuple):
     epochs: int | None
     done: int
     workload: Workload | None
+    resume: str = ""
+    """The parameter that names the checkpoint it goes on from."""
 
     @staticmethod
     def of(spec: RunSpec, gpus: int, done: int) -> "_Course":
@@ -116,6 +118,7 @@ class _Course(NamedTuple):
             epochs,
             done if epochs else 0,
             workload_of(spec, devices),
+            "" if spec.resume is None else spec.resume.parameter,
         )
 
     @property
@@ -143,7 +146,7 @@ class _Course(NamedTuple):
 
     def costly(self, parameters: Mapping[str, Any], also: Collection[str] = ()) -> dict[str, Any]:
         """Those of `parameters` that change what a step costs."""
-        free = FREE | {self.length, *also}
+        free = FREE | {self.length, self.resume, *also}
         return {name: value for name, value in parameters.items() if name not in free}
 
 

@@ -1,9 +1,10 @@
 """The newest whole file among many: what a run's checkpoint is. Standard library only."""
 
+import fnmatch
 import os
 import re
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from runners.host.bounded_glob import SearchBudget, bounded_glob, files_below
@@ -29,20 +30,29 @@ def run_files(
     printed: PrintedPaths,
     started: float,
     budget: SearchBudget | None = None,
+    others: Iterable[str] = (),
 ) -> list[NewestFile]:
     """The checkpoints of the run in `directory`, the newest first, whole or not.
 
-    They match the `patterns` of its preset, or the program has `printed` their path or folder; and
-    they were written since it `started` (unix seconds), or lie in its own folder.
+    They match the `patterns` of its preset, or `others` that are known of its program, or it has
+    `printed` their path or folder; and they were written since it `started` (unix seconds), or lie
+    in its own folder. In a folder of `patterns` nothing else is one: weights for others, say.
     """
     # Some file systems keep whole seconds only: a file may look older than its run.
-    since = started - _GRAIN_S
-    places = [*patterns, *checkpoint_patterns(printed.all)]
+    since, declared = started - _GRAIN_S, tuple(patterns)
+    places = [*declared, *others, *checkpoint_patterns(printed.all)]
     return [
         file
         for file in matching_files(places, budget)
-        if file.modified >= since or is_in(file.path, directory)
+        if (file.modified >= since or is_in(file.path, directory)) and _may_be(file, declared)
     ]
+
+
+def _may_be(file: NewestFile, patterns: Sequence[str]) -> bool:
+    """Whether no pattern of the file's own folder leaves it out."""
+    folder, name = os.path.split(file.path)
+    beside = [os.path.basename(p) for p in patterns if os.path.dirname(p) == folder]
+    return not beside or any(fnmatch.fnmatchcase(name, pattern) for pattern in beside)
 
 
 def matching_files(patterns: Iterable[str], budget: SearchBudget | None = None) -> list[NewestFile]:

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from runners.host.newest_file import first_whole, matching_files
+from runners.host.newest_file import first_whole, matching_files, run_files
+from runners.host.printed_paths import PrintedPaths
 from runners.watch.metrics.checkpoints import checkpoint_files
 from tests.support import make_plan, make_run
 
@@ -57,6 +58,22 @@ def test_several_patterns_and_none(tmp_path: Path) -> None:
 def test_a_dangling_link_is_no_checkpoint(tmp_path: Path) -> None:
     (tmp_path / "latest.pt").symlink_to(tmp_path / "gone.pt")
     assert first_whole(matching_files([str(tmp_path / "*.pt")])) is None
+
+
+def test_weights_beside_checkpoints_are_not_what_a_run_goes_on_from(tmp_path: Path) -> None:
+    """Though the program says where they are, as it does at its end: the preset knows better."""
+    kept = put(tmp_path / "kept" / "epoch_9.pt", 5, 2000)
+    weights = put(tmp_path / "kept" / "model.safetensors", 5, 3000)
+    further = put(tmp_path / "out" / "last.ckpt", 5, 1000)
+    printed = PrintedPaths(str(tmp_path))
+    printed.note(f"weights saved to {weights}".encode())
+    printed.note(f"saved {further}".encode())
+    patterns = [str(tmp_path / "kept" / "*.pt")]
+    found = run_files(str(tmp_path), patterns, printed, started=0.0)
+    assert [file.path for file in found] == [str(kept), str(further)]
+    # One that leaves it open takes all.
+    all_found = run_files(str(tmp_path), [str(tmp_path / "kept" / "*")], printed, started=0.0)
+    assert all_found[0].path == str(weights)
 
 
 @pytest.mark.parametrize("words", [("--output_dir", "o ut[1]"), ("--output_dir=o ut[1]",)])

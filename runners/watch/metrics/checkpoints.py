@@ -72,8 +72,8 @@ def checkpoint_files(
     final = final or read_final(run)
     printed = _printed(run, run.plan.working_directory, scan, final)
     started = run.started or run.created
-    patterns = (*run.plan.checkpoints, *_trainer_folders(run.plan))
-    files = run_files(run.directory, patterns, printed, started, budget)
+    patterns, others = run.plan.checkpoints, _trainer_folders(run.plan)
+    files = run_files(run.directory, patterns, printed, started, budget, others)
     if final is None or final.saved is None:
         return files
     # What came later, in a folder that several runs write to, is another run's.

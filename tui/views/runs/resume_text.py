@@ -40,9 +40,12 @@ def resumed_text(
 def _new_total(parent: Run, spec: RunSpec, unit: str, before: int | None) -> int | None:
     """The total of what will run: as its preset says, or as the parent's was if nothing changed."""
     stated = spec.total_of(unit)
-    if stated is not None or parent.plan is None or before is None:
+    if parent.plan is None or before is None:
         return stated
     old = parent.plan.spec
+    if stated is not None:
+        # A program of several stages counts all of them, and its parameter one.
+        return round(stated * before / (old.total_of(unit) or before))
     ours = spec.resume.parameter if spec.resume is not None else ""
     changed = [
         part.name
