@@ -4,7 +4,7 @@ import fnmatch
 import os
 import re
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from runners.host.bounded_glob import SearchBudget, bounded_glob, files_below
@@ -36,23 +36,28 @@ def run_files(
 
     They match the `patterns` of its preset, or `others` that are known of its program, or it has
     `printed` their path or folder; and they were written since it `started` (unix seconds), or lie
-    in its own folder. In a folder of `patterns` nothing else is one: weights for others, say.
+    in its own folder. Beside a file that `patterns` find no other is one: weights for others, say.
     """
     # Some file systems keep whole seconds only: a file may look older than its run.
     since, declared = started - _GRAIN_S, tuple(patterns)
     places = [*declared, *others, *checkpoint_patterns(printed.all)]
-    return [
+    found = [
         file
         for file in matching_files(places, budget)
-        if (file.modified >= since or is_in(file.path, directory)) and _may_be(file, declared)
+        if file.modified >= since or is_in(file.path, directory)
     ]
+    meant = {file.path for file in found if _is_meant(file.path, declared)}
+    beside = {os.path.dirname(path) for path in meant}
+    return [f for f in found if f.path in meant or os.path.dirname(f.path) not in beside]
 
 
-def _may_be(file: NewestFile, patterns: Sequence[str]) -> bool:
-    """Whether no pattern of the file's own folder leaves it out."""
-    folder, name = os.path.split(file.path)
-    beside = [os.path.basename(p) for p in patterns if os.path.dirname(p) == folder]
-    return not beside or any(fnmatch.fnmatchcase(name, pattern) for pattern in beside)
+def _is_meant(path: str, patterns: Iterable[str]) -> bool:
+    """Whether one of the patterns that name the path's own folder is for its name."""
+    folder, name = os.path.split(path)
+    return any(
+        os.path.dirname(pattern) == folder and fnmatch.fnmatchcase(name, os.path.basename(pattern))
+        for pattern in patterns
+    )
 
 
 def matching_files(patterns: Iterable[str], budget: SearchBudget | None = None) -> list[NewestFile]:
