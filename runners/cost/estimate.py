@@ -127,8 +127,9 @@ class _Course(NamedTuple):
         return None if self.epochs is None else max(0, self.epochs - self.done)
 
     def left_of(self, before: "_Rhythm") -> int | None:
-        """Epochs still to come as the program counts them, by an earlier run that said how many it
-        had: with several stages it has more than its parameter says.
+        """Epochs still to come as the program counts them, by what an earlier run said.
+
+        With several stages it has more of them than its parameter says.
         """
         counted = _whole(before.parameters.get(self.length))
         planned = self.epochs or before.epochs
@@ -151,9 +152,7 @@ class _Course(NamedTuple):
 
 
 class _Learned(NamedTuple):
-    """Seconds that a run would take by one before it, an epoch's, and how many epochs are left;
-    whether fitted.
-    """
+    """What one run before it says: seconds, an epoch's, epochs that are left; whether fitted."""
 
     seconds: float
     pace: float | None
