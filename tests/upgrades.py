@@ -32,6 +32,7 @@ def upgrade(place: Path) -> None:
     """
     changed = 0
     for file in place.rglob("*.py"):
+        file.touch()
         text = file.read_text()
         if file.name == "shells.py" or "runners.host.shells" in text:
             new = file.with_suffix(".new")

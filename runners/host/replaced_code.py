@@ -18,9 +18,7 @@ _BEGUN = time.time()
 _OURS = ("runners.", "tui.")
 _ANEW = "FRESNEL_BEGUN_ANEW"
 _MOST = 3
-"""So often a process begins anew: where a file's time can never fit (a clock that was wrong), it
-goes on with what it has.
-"""
+"""So often a process begins anew; where a file's time can never fit, it goes on then."""
 _SETTLES_S = 1.0
 _SETTLED_WITHIN_S = 60.0
 _ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), *[os.pardir] * 2))
@@ -34,6 +32,10 @@ class _LateImports:
 
     def __init__(self, argv: Sequence[str], kept: Sequence[int]) -> None:
         self.argv, self.kept = argv, kept
+        self.since = _BEGUN
+        if is_replaced():
+            # It was there before: the clock has been set back since, or is not that of the disk.
+            self.since = max(at for _, at in _sources() if at is not None)
 
     def find_spec(self, name: str, path: Sequence[str] | None = None, _: object = None) -> None:
         """Begin anew where the module that is looked for is newer than this process, or gone."""
@@ -43,7 +45,7 @@ class _LateImports:
         files = [f"{folder}/{leaf}{end}" for folder in path for end in (".py", "/__init__.py")]
         changed = [_changed(file) for file in files]
         known = [at for at in changed if at is not None]
-        if max(known, default=0.0) > _BEGUN or (not known and is_replaced()):
+        if max(known, default=0.0) > self.since or (not known and is_replaced()):
             _begin_anew(self.argv, self.kept)
 
 

@@ -41,3 +41,20 @@ def test_who_waits_in_the_queue_begins_after_an_upgrade(
     (cli.folder / "may_end").touch()
     assert cli.ended(second)["state"] == "done"
     assert cli.ended(first)["exit_code"] == 3
+
+
+def test_a_program_that_had_not_begun_begins_with_the_secrets_of_its_launch(
+    cli: CommandLine, installed: Path
+) -> None:
+    """They are in its supervisor's memory alone."""
+    file, last = installed / "runners/lifecycle/supervisor/attempt_start.py", "return self.wait"
+    text, may_begin = file.read_text(), str(cli.folder / "may_begin")
+    assert text.count(last) == 1
+    waits = f"while not os.path.exists({may_begin!r}): __import__('time').sleep(0.01)\n        "
+    file.write_text(text.replace(last, f"{waits}import runners.host.bounded_glob; {last}"))
+    program = ("sh", "-c", "test $API_TOKEN = mine")
+    run = cli.launch("--gpus", "0", "--", *program, API_TOKEN="mine")
+    upgrade(installed)
+    (cli.folder / "may_begin").touch()
+    assert cli.ended(run)["state"] == "done"
+    assert len(events(run, "adopted")) == 1 and not events(run, "alert")

@@ -78,6 +78,14 @@ def test_it_begins_anew_with_the_descriptors_it_is_to_keep(
     assert told("if not times: install()") == [1, 2, False]
 
 
+def test_what_was_there_before_fits_though_its_time_is_still_to_come(
+    told: Callable[[str], list[Any]],
+) -> None:
+    """The clock was set back since it was installed: each launch would begin anew."""
+    past = "replaced_code._BEGUN -= 3600; replaced_code.begin_anew_when_replaced(kept=[kept])"
+    assert told(past) == [0, 1, True]
+
+
 def test_a_file_that_never_fits_is_taken_in_the_end(told: Callable[[str], list[Any]]) -> None:
     """As where the clock was wrong when it was installed."""
     assert told("install()") == [3, 2, True]

@@ -78,11 +78,11 @@ def run_command(argv: Sequence[str]) -> int:
             gone = "the current directory has been deleted"
             return _fail(ExitCode.WRONG_INPUT, gone, "cd to another directory", as_json)
         return _fail_by_system(error, as_json)
-    except Exception:
+    except Exception as error:
         if not is_replaced():
             raise
         # Nothing more is imported: it would be of the other version.
-        print(f"fresnel-tui: {REPLACED}; run the command again", file=sys.stderr)
+        print(f"fresnel-tui: {REPLACED}; run the command again ({error!r})", file=sys.stderr)
         return ExitCode.RUN_FAILED
 
 

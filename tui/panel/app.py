@@ -111,7 +111,7 @@ class PanelApp(TerminalApp):
         """Leave without a traceback where what was just imported is of another version than we."""
         if is_replaced():
             self._return_code = ExitCode.RUN_FAILED
-            self.panic(f"fresnel-tui: {REPLACED}. Open the panel again.")
+            self.panic(f"fresnel-tui: {REPLACED}. Open the panel again. ({error!r})")
         else:
             super()._handle_exception(error)
 

@@ -38,9 +38,7 @@ from runners.lifecycle.supervisor.job_ending import (
     settled_ending,
     starts_anew,
 )
-from runners.lifecycle.supervisor.kept_environment import (
-    kept_environment,
-)
+from runners.lifecycle.supervisor.kept_environment import kept_environment
 from runners.lifecycle.supervisor.ledger_entry import append_run
 from runners.lifecycle.supervisor.queue_wait import (
     is_awaited,
