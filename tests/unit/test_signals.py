@@ -99,12 +99,20 @@ def test_who_inherited_the_lock_or_writes_the_output_is_found_but_no_reader(
     try:
         found = eventually(others, what="two processes")
         assert reader not in found and os.getpid() not in found
-        last = RunProcesses(run)
-        last.reaper = None
-        assert not last.find() and beside(last.find_last()) == found
-        older = RunProcesses(run)
-        older.reaper, older.since = None, max(found.values()) + 1
-        assert not older.find_last(), "what is older than the run is none of it"
+
+        # A fork of this process, on its way to another program, has the lock for a moment.
+        def are_found_last() -> bool:
+            last = RunProcesses(run)
+            last.reaper = None
+            return not last.find() and beside(last.find_last()) == found
+
+        def is_older() -> bool:
+            older = RunProcesses(run)
+            older.reaper, older.since = None, max(found.values()) + 1
+            return not older.find_last()
+
+        eventually(are_found_last, what="the same two by a last look")
+        eventually(is_older, what="nothing: what is older than the run is none of it")
         for pid, ticks in found.items():
             assert signal_process(pid, ticks, signal.SIGKILL)
     finally:
