@@ -16,6 +16,7 @@ import msgspec
 from runners.cost.ledger import RunEntry, recent_runs
 from runners.cost.rates import hourly_rate, money
 from runners.host.clock import seconds_between
+from runners.model.course import counted_total
 from runners.model.parameters import with_values
 from runners.model.plan import Estimate
 from runners.model.python_command import processes_for
@@ -127,14 +128,11 @@ class _Course(NamedTuple):
         return None if self.epochs is None else max(0, self.epochs - self.done)
 
     def left_of(self, before: "_Rhythm") -> int | None:
-        """Epochs still to come as the program counts them, by what an earlier run said.
-
-        With several stages it has more of them than its parameter says.
-        """
-        counted = _whole(before.parameters.get(self.length))
-        planned = self.epochs or before.epochs
-        if self.epochs and counted and before.epochs:
-            planned = round(self.epochs * before.epochs / counted)
+        """Epochs still to come as the program counts them, by what an earlier run said."""
+        planned = before.epochs
+        if self.epochs:
+            stated = _whole(before.parameters.get(self.length))
+            planned = counted_total(self.epochs, before.epochs, stated)
         return None if planned is None else max(0, planned - self.done)
 
     def left_text(self, left: int | None) -> str:

@@ -221,3 +221,11 @@ class PresetEstimate(msgspec.Struct, frozen=True, omit_defaults=True):
     doubt: Annotated[str, key("What speaks against it, shown beside it.")] = msgspec.field(
         default="", name="caveat"
     )
+
+
+def counted_total(stated: int, counted: int | None, stated_before: int | None) -> int:
+    """What a program counts in all whose parameter says `stated`, by an earlier run of it.
+
+    That one `counted` so many where its parameter said `stated_before`: more, with several stages.
+    """
+    return round(stated * counted / stated_before) if counted and stated_before else stated

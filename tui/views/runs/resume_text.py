@@ -4,6 +4,7 @@ import time
 from pathlib import Path
 
 from runners.host.clock import age
+from runners.model.course import counted_total
 from runners.model.run import Checkpoint, Run
 from runners.model.spec import RunSpec
 from runners.watch.metrics.checkpoint_place import checkpoint_place
@@ -44,8 +45,7 @@ def _new_total(parent: Run, spec: RunSpec, unit: str, before: int | None) -> int
         return stated
     old = parent.plan.spec
     if stated is not None:
-        # A program of several stages counts all of them, and its parameter one.
-        return round(stated * before / (old.total_of(unit) or before))
+        return counted_total(stated, before, old.total_of(unit))
     ours = spec.resume.parameter if spec.resume is not None else ""
     changed = [
         part.name
