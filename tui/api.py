@@ -29,6 +29,7 @@ from runners.lifecycle.control.start import start_together
 from runners.lifecycle.control.stop import request_stop
 from runners.lifecycle.control.trash import delete
 from runners.lifecycle.control.wait import wait_until_ended
+from runners.lifecycle.launch.sweep import fill_placeholders
 from runners.lifecycle.launch.unattended import refuse_command
 from runners.lifecycle.launch.variation import varied
 from runners.model.errors import DeniedError, FresnelError, NotFound, WrongInput
@@ -38,6 +39,7 @@ from runners.model.run import Run
 from runners.model.spec import After, RunSpec
 from runners.model.states import State
 from runners.presets.catalogue import resolve_preset
+from runners.presets.command_line import split_command
 from runners.presets.load import command_spec
 from runners.presets.sweeps import MOST_RUNS, as_sweep
 from runners.state.layout import StateDirectory
@@ -199,10 +201,10 @@ class RunHandle:
 
 
 def launch(
-    preset: str = "",
+    preset: str | Path = "",
     set: Mapping[str, Value] | None = None,
     *,
-    command: Sequence[str] = (),
+    command: str | Sequence[str] = (),
     again: "str | RunHandle" = "",
     name: str = "",
     gpus: int | Literal["all"] | None = None,
@@ -214,7 +216,8 @@ def launch(
 ) -> RunHandle:
     """Launch a preset, a `command`, or a run `again` with `set` changed, and return the run.
 
-    It waits in the queue while its GPUs are busy; DeniedError instead where `queue` is false.
+    `{KEY}` in a command stands for a value of `set`. It waits in the queue while its GPUs are busy;
+    DeniedError instead where `queue` is false.
     """
     if sum(map(bool, (preset, command, again))) != 1:
         raise WrongInput("give one of them: a preset, a command, or a run to launch again")
@@ -225,26 +228,30 @@ def launch(
     if again:
         run = find_run(state, again.id if isinstance(again, RunHandle) else again)
         spec = varied(relaunch_spec(state, run), overrides, name)
-    elif command:
-        spec = command_spec(command, overrides, name)
     else:
-        spec = resolve_preset(preset, overrides, name)
+        spec = _spec(preset, command, overrides, name)
     spec = _with_options(spec, gpus, gpu_ids, priority, after, price)
     return RunHandle(start_together(state, [spec], queue)[0].id, state)
 
 
 def sweep(
-    preset: str,
-    grid: Mapping[str, Iterable[bool | int | float | str]],
+    preset: str | Path = "",
+    grid: Mapping[str, Iterable[bool | int | float | str]] | None = None,
     set: Mapping[str, Value] | None = None,
     *,
+    command: str | Sequence[str] = (),
     parallel: int | None = None,
     name: str = "",
     gpus: int | Literal["all"] | None = None,
     priority: int | None = None,
     price: str | None = None,
 ) -> list[RunHandle]:
-    """Launch a preset with every combination of `grid` as a group, at most `parallel` at once."""
+    """Launch a preset or a command with every combination of `grid` as a group.
+
+    `{KEY}` in a command stands for a value. At most `parallel` run at once.
+    """
+    if bool(preset) == bool(command) or not grid:
+        raise WrongInput("give a preset or a command, and a grid: {'lr': [1e-4, 3e-4]}")
     refuse_command("launch")
     keys = list(grid)
     combinations = list(product(*(list(grid[key]) for key in keys)))
@@ -255,7 +262,7 @@ def sweep(
     members = []
     for values in combinations:
         chosen = dict(zip(keys, values, strict=True))
-        spec = resolve_preset(preset, _overrides({**(set or {}), **chosen}))
+        spec = _spec(preset, command, _overrides({**(set or {}), **chosen}), "")
         texts = {key: _text(value) for key, value in chosen.items()}
         members.append((_with_options(spec, gpus, None, priority, None, price), texts))
     started = start_together(state, as_sweep(members, name, parallel))
@@ -274,6 +281,21 @@ def find(name: str) -> RunHandle:
     """The run with this id, beginning of an id, or name (its newest), or `last`; else NotFound."""
     state = StateDirectory()
     return RunHandle(find_run(state, name).id, state)
+
+
+def _spec(
+    preset: str | Path, command: str | Sequence[str], overrides: list[str], name: str
+) -> RunSpec:
+    if not isinstance(preset, (str, Path)):
+        raise WrongInput(
+            f"preset: expected a name or a file, not {preset!r}", "a command: command=[…]"
+        )
+    if isinstance(command, str):
+        command = split_command(command)
+    if not command:
+        return resolve_preset(str(preset), overrides, name)
+    filled, others = fill_placeholders([str(word) for word in command], overrides)
+    return command_spec(filled, others, name)
 
 
 def _with_options(

@@ -1,5 +1,6 @@
 """The Python module: launch, look, label and end runs as a program does."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -72,3 +73,22 @@ def test_a_grid_is_a_group(preset: str) -> None:
     assert sorted(run.id for run in runs("grid")) == sorted(run.id for run in found)
     with pytest.raises(WrongInput, match="combinations"):
         sweep(preset, {"lr": range(300)})
+
+
+def test_an_own_command_is_swept_as_a_line_or_as_words(cli: CommandLine) -> None:
+    line = "sh -c 'echo loss: {lr}'"
+    for command in (line, ["sh", "-c", "echo loss: {lr}"]):
+        swept = sweep(command=command, grid={"lr": [0.5, 0.25]}, gpus=0)
+        assert [run.wait(CEILING_S) for run in swept] == [State.DONE, State.DONE]
+        assert [run.output().split() for run in swept] == [["loss:", "0.5"], ["loss:", "0.25"]]
+    run = launch(command=line, set={"lr": 2, "epochs": 3}, gpus=0)
+    assert run.wait(CEILING_S) is State.DONE and run.output().split() == ["loss:", "2"]
+
+
+@pytest.mark.parametrize("call", [launch, sweep])
+def test_a_command_in_place_of_a_preset_is_refused_with_where_it_goes(
+    cli: CommandLine, call: Callable[..., object]
+) -> None:
+    with pytest.raises(WrongInput) as refused:
+        call(["python", "train.py"], {"lr": [1, 2]})
+    assert "command=" in refused.value.hint
