@@ -126,13 +126,17 @@ class RunHandle:
         """Write a note, in place of the older one."""
     def delete(self) -> None:
         """Move it to the trash (`fresnel-tui undelete`); DeniedError while it is live or needed."""
-def launch(preset: str='', set: Mapping[str, Value] | None=None, *, command: Sequence[str]=(), again: 'str | RunHandle'='', name: str='', gpus: int | Literal['all'] | None=None, gpu_ids: str | None=None, priority: int | None=None, after: 'str | RunHandle | None'=None, price: str | None=None, queue: bool=True) -> RunHandle:
+def launch(preset: str | Path='', set: Mapping[str, Value] | None=None, *, command: str | Sequence[str]=(), again: 'str | RunHandle'='', name: str='', gpus: int | Literal['all'] | None=None, gpu_ids: str | None=None, priority: int | None=None, after: 'str | RunHandle | None'=None, price: str | None=None, queue: bool=True) -> RunHandle:
     """Launch a preset, a `command`, or a run `again` with `set` changed, and return the run.
 
-    It waits in the queue while its GPUs are busy; DeniedError instead where `queue` is false.
+    `{KEY}` in a command stands for a value of `set`. It waits in the queue while its GPUs are busy;
+    DeniedError instead where `queue` is false.
     """
-def sweep(preset: str, grid: Mapping[str, Iterable[bool | int | float | str]], set: Mapping[str, Value] | None=None, *, parallel: int | None=None, name: str='', gpus: int | Literal['all'] | None=None, priority: int | None=None, price: str | None=None) -> list[RunHandle]:
-    """Launch a preset with every combination of `grid` as a group, at most `parallel` at once."""
+def sweep(preset: str | Path='', grid: Mapping[str, Iterable[bool | int | float | str]] | None=None, set: Mapping[str, Value] | None=None, *, command: str | Sequence[str]=(), parallel: int | None=None, name: str='', gpus: int | Literal['all'] | None=None, priority: int | None=None, price: str | None=None) -> list[RunHandle]:
+    """Launch a preset or a command with every combination of `grid` as a group.
+
+    `{KEY}` in a command stands for a value. At most `parallel` run at once.
+    """
 def runs(*names: str, live: bool=False) -> list[RunHandle]:
     """All runs, oldest first; those with `names` (ids, names, groups), or those that are `live`."""
 def find(name: str) -> RunHandle:
