@@ -41,7 +41,7 @@ def folder(tmp_path: Path) -> Path:
         ("./run.sh", "no permission", "bash ./run.sh"),
         ("plain.py", "PATH", "python ./plain.py"),
         ("good.py", "PATH", "python ./good.py"),
-        ("fresnel-nowhere", "PATH", ""),
+        ("fresnel-nowhere", "PATH", "/usr/bin, /bin"),
         ("CUDA_VISIBLE_DEVICES=3", "PATH", "--gpu-ids 3"),
         ("OMP_NUM_THREADS=8", "PATH", "env OMP_NUM_THREADS=8 PROGRAM"),
         ("python a.py --lr 1", "PATH", "-- python a.py --lr 1"),
@@ -64,6 +64,19 @@ def test_why_a_program_cannot_be_executed(name: str, why: str, advice: str, fold
 @pytest.mark.parametrize("name", ["./good.py", "./options.py", "./shell", "./program"])
 def test_what_the_system_may_execute_is_left_to_it(name: str, folder: Path) -> None:
     assert Path(find_program(name, folder, {})).samefile(folder / name)
+
+
+def test_a_python_3_is_told_of_where_there_is_no_python(folder: Path) -> None:
+    for name in ("python3", "sh"):
+        (folder / "bin").mkdir(exist_ok=True)
+        shutil.copy(folder / "good.py", folder / "bin" / name)
+    with pytest.raises(WrongInput) as refused:
+        find_program("python", folder, {"PATH": str(folder / "bin")})
+    assert "`python3`" in refused.value.hint
+    # Of a long PATH nobody wants the list.
+    with pytest.raises(WrongInput) as refused:
+        find_program("fresnel-nowhere", folder, {"PATH": "/a:/b:/c:/d"})
+    assert not refused.value.hint
 
 
 def test_a_program_is_looked_for_in_the_path_of_its_own_environment(folder: Path) -> None:

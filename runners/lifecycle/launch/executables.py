@@ -19,6 +19,7 @@ _INTERPRETERS = {".py": "python", ".sh": "bash"}
 _OF_SHELLS = {"source", ".", "cd", "export", "conda", "module", "ulimit", "set", "eval", "alias"}
 _FIRST_LINE = 256
 """Bytes: Linux reads no more of it."""
+_FEW_FOLDERS = 3
 
 
 def find_program(name: str, folder: Path, environment: Mapping[str, str]) -> str:
@@ -33,7 +34,7 @@ def find_program(name: str, folder: Path, environment: Mapping[str, str]) -> str
         _check_first_line(name, Path(found), place)
         return found
     if "/" not in name or (" " in name and not path.exists()):
-        raise WrongInput(f"no program `{name}` in PATH", _meant(name, path))
+        raise WrongInput(f"no program `{name}` in PATH", _meant(name, path) or _nearby(name, place))
     if path.is_dir():
         raise WrongInput(f"`{name}` is a folder, not a program")
     if path.exists():
@@ -58,6 +59,14 @@ def _meant(name: str, path: Path) -> str:
     if name in _OF_SHELLS:
         return f"it is a word of the shell: bash -c '{name} … && PROGRAM'"
     return ""
+
+
+def _nearby(name: str, place: str | None) -> str:
+    """A program by nearly this name, or where was looked: cron's PATH has two folders."""
+    if shutil.which(f"{name}3", path=place):
+        return f"`{name}3` is there"
+    folders = (place or os.defpath).split(os.pathsep)
+    return f"looked in {', '.join(folders)}" if len(folders) <= _FEW_FOLDERS else ""
 
 
 def _spell(name: str, path: Path) -> str:
