@@ -21,6 +21,8 @@ _MOST = 3
 """So often a process begins anew; where a file's time can never fit, it goes on then."""
 _SETTLES_S = 1.0
 _SETTLED_WITHIN_S = 60.0
+_RETURNS_WITHIN_S = 120.0
+"""For so long what was removed is waited for: an environment is made again in that time."""
 _ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), *[os.pardir] * 2))
 
 _before = os.environ.pop(_ANEW, "")
@@ -72,6 +74,21 @@ def is_replaced() -> bool:
     return any((_changed(str(file)) or time.time()) > _BEGUN for file in files)
 
 
+def leave_when_removed() -> None:
+    """Where our source or interpreter is gone: wait for it and begin anew, else end as if killed.
+
+    Whoever looks from another place where fresnel-tui is installed then goes on with the work.
+    """
+    finder = next((entry for entry in sys.meta_path if isinstance(entry, _LateImports)), None)
+    if finder is not None and _is_removed():
+        _begin_anew(finder.argv, finder.kept)
+        os._exit(1)
+
+
+def _is_removed() -> bool:
+    return not (os.path.exists(__file__) and os.path.exists(sys.executable))
+
+
 def _changed(file: str) -> float | None:
     """When a file was last changed, by the inode: installers set the other time as they like."""
     try:
@@ -82,9 +99,12 @@ def _changed(file: str) -> float | None:
 
 def _begin_anew(argv: Sequence[str], kept: Sequence[int]) -> None:
     """Become `argv` once the source is whole; returns where that cannot be started."""
-    until = time.monotonic() + _SETTLED_WITHIN_S
+    until = time.monotonic() + (_RETURNS_WITHIN_S if _is_removed() else _SETTLED_WITHIN_S)
     before: object = None
-    while (now := _sources()) != before and time.monotonic() < until:
+    while time.monotonic() < until:
+        now = _sources()
+        if now == before and not _is_removed():
+            break
         before = now
         time.sleep(_SETTLES_S)
     os.environ[_ANEW] = str(_times + 1)

@@ -58,3 +58,21 @@ def test_a_program_that_had_not_begun_begins_with_the_secrets_of_its_launch(
     (cli.folder / "may_begin").touch()
     assert cli.ended(run)["state"] == "done"
     assert len(events(run, "adopted")) == 1 and not events(run, "alert")
+
+
+def test_who_waits_is_started_by_another_installation_where_its_own_is_removed(
+    cli: CommandLine, installed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FRESNEL_GPUS", "sim:1xH100")
+    file = installed / "runners/host/replaced_code.py"
+    text = file.read_text()
+    assert text.count("_RETURNS_WITHIN_S = 120.0") == 1
+    file.write_text(text.replace("_RETURNS_WITHIN_S = 120.0", "_RETURNS_WITHIN_S = 0.0"))
+    first = cli.launch("--gpus", "1", "--", *UNTIL_IT_MAY)
+    second = cli.launch("--gpus", "1", "--", "true")
+    installed.rename(installed.with_name("removed"))
+    cli.begins = install(installed.with_name("other"))
+    (cli.folder / "may_end").touch()
+    assert cli.ended(first)["exit_code"] == 3
+    third = cli.launch("--gpus", "1", "--", "true")
+    assert cli.ended(second)["state"] == cli.ended(third)["state"] == "done"

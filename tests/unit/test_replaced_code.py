@@ -93,3 +93,28 @@ def test_a_file_that_never_fits_is_taken_in_the_end(told: Callable[[str], list[A
 
 def test_a_fork_that_is_no_process_of_its_kind_goes_on(told: Callable[[str], list[Any]]) -> None:
     assert told("install(); replaced_code.stop_looking()") == [0, 2, True]
+
+
+WHILE_REMOVED = """
+if not times:
+    import time, types
+    folder, pauses = replaced_code._ROOT + "/runners", []
+    os.rename(folder, folder + ".away")
+    def sleep(seconds):
+        pauses.append(seconds)
+        if len(pauses) == 5:
+            os.rename(folder + ".away", folder)
+    replaced_code.time = types.SimpleNamespace(
+        sleep=sleep, monotonic=time.monotonic, time=time.time
+    )
+"""
+
+
+@pytest.mark.parametrize("then", ["", "if not times: replaced_code.leave_when_removed()"])
+def test_what_was_removed_is_waited_for(told: Callable[[str], list[Any]], then: str) -> None:
+    """An environment that is made again: its packages come back a while later."""
+    assert told(WHILE_REMOVED + then) == [1, 1, False]
+
+
+def test_nobody_leaves_whose_source_is_there(told: Callable[[str], list[Any]]) -> None:
+    assert told("install(); replaced_code.leave_when_removed()") == [3, 2, True]

@@ -13,6 +13,7 @@ from runners.host import helpers
 from runners.host.files import is_gone, names_in, read_json, write_json
 from runners.host.identity import boot_id
 from runners.host.locks import is_held
+from runners.host.replaced_code import leave_when_removed
 from runners.lifecycle.supervisor.wakeup import WakeupLoop
 from runners.state.layout import RunDirectory, config_dir
 from runners.state.records import QUEUED, PlanFields, phase_of, plan_fields
@@ -47,7 +48,9 @@ def wait_for_grant(run: RunDirectory, wakeups: WakeupLoop) -> bool:
         if left > 0:
             wakeups.sleep(left)
             continue
-        helpers.run("dispatch", run.home.root)
+        code, _ = helpers.run("dispatch", run.home.root)
+        if code:
+            leave_when_removed()
         looked = time.monotonic()
     return False
 
@@ -97,6 +100,7 @@ def replan(
         made = answer.get("environment")
         if isinstance(made, dict):
             return made
+        leave_when_removed()
         pause = _AGAIN_AFTER_S[min(tries, len(_AGAIN_AFTER_S) - 1)]
         tries += 1
         notify(f"could not be prepared ({problem}, try {tries}): tried again in {pause:g} s")
