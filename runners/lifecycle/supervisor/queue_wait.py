@@ -48,9 +48,8 @@ def wait_for_grant(run: RunDirectory, wakeups: WakeupLoop) -> bool:
         if left > 0:
             wakeups.sleep(left)
             continue
-        code, _ = helpers.run("dispatch", run.home.root)
-        if code:
-            leave_when_removed()
+        helpers.run("dispatch", run.home.root)
+        leave_when_removed()
         looked = time.monotonic()
     return False
 
