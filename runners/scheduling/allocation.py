@@ -23,7 +23,7 @@ class Allocation(msgspec.Struct, frozen=True):
     gpus: tuple[GpuSnapshot, ...] = ()
     notes: tuple[str, ...] = ()
     parts: tuple[CardPart, ...] = ()
-    """Which part of which card each is, in the order of `gpus`; empty where all are whole."""
+    """Which part of which card each is, in the order of `gpus` or `awaited`; empty: all whole."""
     awaited: tuple[GpuSnapshot, ...] = ()
     """For a run that waits: GPUs such as it will be given, of which none is its own yet."""
     asked: int = 0
@@ -45,6 +45,11 @@ class Allocation(msgspec.Struct, frozen=True):
             )
             for i, gpu in enumerate(self.gpus)
         )
+
+    def expected(self, share_memory: int | None) -> tuple[AssignedGpu, ...]:
+        """As `assigned`; of a run that waits, the GPUs that it should be given."""
+        gpus = self.gpus or self.awaited
+        return msgspec.structs.replace(self, gpus=gpus).assigned(share_memory)
 
 
 class Busy(msgspec.Struct, frozen=True):

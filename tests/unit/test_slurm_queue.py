@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from runners.cost.rates import device_count
-from runners.lifecycle.launch.planner import with_time_limit
+from runners.lifecycle.launch.plan_costs import with_time_limit
 from runners.model.cluster import SlurmKeys
 from runners.model.errors import WrongInput
 from runners.model.pending import pending

@@ -4,7 +4,6 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from runners.cost.sessions import read_session
 from runners.host.slurm_job import slurm_job
 from runners.lifecycle.launch.device_notes import device_notes
 from runners.lifecycle.launch.placeholder_values import LaunchInputs
@@ -12,7 +11,7 @@ from runners.lifecycle.launch.probe_results import probe_notes
 from runners.lifecycle.launch.requirements import MissingPackages
 from runners.lifecycle.launch.scripts import script_notes
 from runners.lifecycle.launch.wrapper_notes import wrapper_notes
-from runners.model.gpus import GpuReading, GpuSnapshot
+from runners.model.gpus import GpuSnapshot
 from runners.model.late_pattern import late_pattern
 from runners.model.launchers import PROCESS_LAUNCHERS, traits_of
 from runners.model.placeholders import open_places
@@ -101,22 +100,3 @@ def _placeholder_notes(spec: RunSpec) -> list[str]:
         f"form: values) puts a value there"
         for name in open_places(spec.command)
     ]
-
-
-def price_notes(
-    state: StateDirectory, spec: RunSpec, reading: GpuReading | None
-) -> tuple[str, ...]:
-    """That --price changes nothing in a session, and what speaks against it on these GPUs."""
-    if spec.price is None or spec.price_basis != "flag":
-        return ()
-    notes = []
-    if read_session(state) is not None:
-        notes.append("--price: the run pays its share of the open session, whatever its price")
-    from runners.cost.prices import choose_price  # only where a price was given
-
-    price = choose_price(spec.price, "flag")
-    if price.name and reading is not None and price.per != "unit":
-        from runners.cost.opening import rate_caveat  # only where it was given by name
-
-        notes.append(rate_caveat(price.name, price.per, reading))
-    return tuple(filter(None, notes))

@@ -9,35 +9,28 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from runners.cost.cluster_price import cluster_price
-from runners.cost.estimate import forecast
-from runners.cost.prices import choose_price
-from runners.cost.rates import device_count
-from runners.cost.sessions import read_session
+from runners.gpus.cards import part_of
 from runners.gpus.client import read_gpus
 from runners.lifecycle.launch.dispatch import candidate_of, judge, resolve_after, waiting
+from runners.lifecycle.launch.plan_costs import plan_costs, price_of
 from runners.lifecycle.launch.planning import Planned, make_plan
 from runners.lifecycle.launch.unattended import denied_unattended
 from runners.lifecycle.launch.unmasking import refuse_masked
 from runners.model.closed import assert_never
 from runners.model.errors import DeniedError, FresnelError, WrongInput
 from runners.model.gpus import GpuReading
-from runners.model.plan import Estimate, LaunchPlan, on_all_nodes
+from runners.model.plan import LaunchPlan
 from runners.model.run_ids import is_run_id, launch_stamp, new_run_id
 from runners.model.spec import Price, RunSpec
-from runners.model.units import duration_text
 from runners.presets.reading.diagnostics import located
 from runners.presets.reading.user_settings import read_settings
 from runners.scheduling.allocation import Allocation, Denied, awaited_gpus
 from runners.scheduling.queue_order import Candidate, Granted, QueueDecision, Waiting
-from runners.slurm.options import keys_of, ladder_s, over_nodes, refuse_unfit
+from runners.slurm.options import keys_of, over_nodes, refuse_unfit
 from runners.state.layout import RunDirectory, StateDirectory
 from runners.state.runs import list_run_ids
-from runners.watch.metrics.checkpoint_place import epochs_done
 
 SLURM_DECIDES = "Slurm decides when it starts"
-_DEFAULT_LIMIT = 1.3
-"""A time limit of a job that is not given is this much of the estimate, and its stop ladder."""
 
 
 class PlannedRun(NamedTuple):
@@ -158,7 +151,7 @@ class Planner:
     def _plan_one(self, spec: RunSpec, run_id: str, decision: QueueDecision) -> PlannedRun:
         run = self._state.run(run_id)
         with located(spec.source):
-            price = _price_of(self._state, spec)
+            price = price_of(self._state, spec)
             return plan_run(run, spec, decision, self._reading, price)
 
 
@@ -180,16 +173,15 @@ def plan_run(
     """
     allocation = _allocation(spec, decision, reading)
     planned = make_plan(spec, run, allocation, reading, price)
-    expected = _forecast(run.home, spec, allocation, price)
-    estimate_s = expected.seconds if expected else None
-    placed, note = with_time_limit(planned.plan.spec, estimate_s)
-    late = _late_note(planned.plan.limit_s, placed, estimate_s)
+    costs = plan_costs(run.home, planned.plan.spec, allocation, reading, price)
     plan = msgspec.structs.replace(
         planned.plan,
-        spec=placed,
+        spec=costs.spec,
         phase=_phase(spec, decision),
-        forecast=expected,
-        notes=(*planned.plan.notes, *filter(None, (note, late))),
+        forecast=costs.forecast,
+        limit_s=costs.limit.seconds,
+        limit_usd=costs.limit.usd,
+        notes=(*planned.plan.notes, *costs.notes),
     )
     return PlannedRun(spec, planned._replace(plan=plan), decision, reading)
 
@@ -203,32 +195,6 @@ def _with_defaults(spec: RunSpec) -> RunSpec:
     return msgspec.structs.replace(spec, place=place)
 
 
-def with_time_limit(spec: RunSpec, estimate_s: float | None) -> tuple[RunSpec, str]:
-    """`spec` with a time limit for its job where it has none, and what to say of that."""
-    keys = keys_of(spec)
-    if keys is None or keys.time is not None or not estimate_s:
-        return spec, ""
-    # The ladder begins before the limit: what it takes is no time to train in.
-    keys = msgspec.structs.replace(keys, time=estimate_s * _DEFAULT_LIMIT + ladder_s(spec))
-    place = msgspec.structs.replace(spec.place, slurm=keys)
-    text = (
-        f"time limit of the job: {_DEFAULT_LIMIT:g} × its estimate, and its stop ladder; "
-        "place.slurm.time sets it"
-    )
-    return msgspec.structs.replace(spec, place=place), text
-
-
-def _late_note(limit_s: float | None, spec: RunSpec, estimate_s: float | None) -> str:
-    """What to say of a run that is ended by a limit before it is done, by its estimate."""
-    keys = spec.place.slurm
-    limits = [limit_s, keys.time if keys is not None else None]
-    known = [limit for limit in limits if limit is not None]
-    if estimate_s is None or not known or estimate_s <= min(known):
-        return ""
-    limit, needs = duration_text(min(known)), duration_text(estimate_s)
-    return f"its limit ends it after {limit}, and it needs {needs} by its estimate"
-
-
 def _phase(spec: RunSpec, decision: QueueDecision) -> Literal["queued", "granted", "final"]:
     if not isinstance(decision, Granted):
         return "queued"
@@ -236,25 +202,14 @@ def _phase(spec: RunSpec, decision: QueueDecision) -> Literal["queued", "granted
     return "final" if spec.search is None else "granted"
 
 
-def _forecast(
-    state: StateDirectory, spec: RunSpec, allocation: Allocation, price: Price | None
-) -> Estimate | None:
-    """What it should take on its GPUs; while it waits, on such as it will be given."""
-    gpus = allocation.gpus or allocation.awaited
-    given = msgspec.structs.replace(allocation, gpus=gpus).assigned(spec.gpus.share_memory)
-    given = on_all_nodes(given, spec.node)
-    is_unknown = price is not None and price.per == "unit" and not price.units
-    known = None if is_unknown else price
-    done, asked = epochs_done(spec), allocation.asked
-    return forecast(state, spec, gpus, known, device_count(given), done, asked)
-
-
 def _allocation(spec: RunSpec, decision: QueueDecision, reading: GpuReading | None) -> Allocation:
     """Its GPUs; none while it waits."""
     if isinstance(decision, Granted):
         return decision.allocation
+    awaited = awaited_gpus(spec.gpus, reading)
+    parts = tuple(part_of(gpu, reading.gpus) for gpu in awaited) if reading else ()
     asked = len(spec.gpus.ids) or spec.gpus.number
-    return Allocation(awaited=awaited_gpus(spec.gpus, reading), asked=asked)
+    return Allocation(parts=parts, awaited=awaited, asked=asked)
 
 
 def _check_texts(spec: RunSpec) -> None:
@@ -269,24 +224,3 @@ def _check_texts(spec: RunSpec) -> None:
         raise WrongInput(
             f"not UTF-8 text: {error.object!r}", "programs get only arguments that are"
         ) from None
-
-
-def _price_of(state: StateDirectory, spec: RunSpec) -> Price | None:
-    """What the run will pay: by the session, else what it would by its own. Raises WrongInput."""
-    if keys_of(spec) is not None and (charged := cluster_price()) is not None:
-        return charged
-    session = read_session(state)
-    # One given by hand too says only what it would cost, and yet has to make sense.
-    by_hand = None
-    if spec.price is not None and spec.price_basis == "flag":
-        by_hand = choose_price(spec.price, "flag")
-    if session is not None:
-        return session.price_per_gpu
-    if by_hand is not None:
-        return by_hand
-    if spec.price is None:
-        return None
-    try:
-        return choose_price(spec.price, spec.price_basis)
-    except WrongInput as error:
-        raise WrongInput(f"price: {error.message}", error.hint) from None

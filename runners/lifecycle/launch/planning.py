@@ -2,14 +2,11 @@
 
 import time
 from collections.abc import Mapping
-from decimal import Decimal
-from fractions import Fraction
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
 
-from runners.cost.rates import device_count, hourly_rate
 from runners.host.identity import boot_id, host_name, is_attended, user_name
 from runners.host.slurm_job import SlurmJob, slurm_job
 from runners.lifecycle.launch.command_line import spell_argv
@@ -23,7 +20,7 @@ from runners.lifecycle.launch.placeholder_values import (
     fill_texts,
     launch_inputs,
 )
-from runners.lifecycle.launch.plan_notes import plan_notes, price_notes
+from runners.lifecycle.launch.plan_notes import plan_notes
 from runners.lifecycle.launch.requirements import MissingPackages, missing_packages
 from runners.lifecycle.launch.run_environment import Variables, completed, program_environment
 from runners.model.errors import FresnelError, WrongInput
@@ -64,7 +61,7 @@ def make_plan(
     reading: GpuReading | None,
     price: Price | None,
 ) -> Planned:
-    """Plan `spec` for one run, without its estimate and its phase: see `planner`.
+    """Plan `spec` for one run, without its costs, limits and phase: see `planner`.
 
     Raises WrongInput when a path, program or variable that it names does not exist.
     """
@@ -77,7 +74,6 @@ def make_plan(
     variables = completed(variables, inputs, argv, interpreter)
     missing = missing_packages(spec, interpreter)
     gpus = on_all_nodes(allocation.assigned(spec.gpus.share_memory), spec.node)
-    limit = _limit(spec, price, device_count(gpus))
     plan = LaunchPlan(
         run=run.id,
         spec=spec,
@@ -102,16 +98,10 @@ def make_plan(
             spec.metrics.tensorboard, spec, folder, texts.placeholders, "metrics.tensorboard"
         ),
         restart_arguments=texts.restart_arguments,
-        notes=(
-            *plan_notes(run.home, inputs, argv, folder, missing),
-            *limit.notes,
-            *price_notes(run.home, spec, reading),
-        ),
+        notes=plan_notes(run.home, inputs, argv, folder, missing),
         config_changes=config.changes,
         total_epochs=spec.total_of("epoch"),
         total_steps=spec.total_of("step"),
-        limit_s=limit.seconds,
-        limit_usd=limit.usd,
     )
     masked, secrets = _masked(plan, variables.whole)
     provenance = provenance_of(interpreter, folder, reading)
@@ -174,37 +164,6 @@ def _origin(job: SlurmJob | None) -> Origin:
     """Who asks for the run, here and now."""
     job_id = job.id if job else ""
     return Origin(user_name(), host_name(), boot_id(), time.time(), job_id, is_attended())
-
-
-class _Limit(NamedTuple):
-    """After how long a run is stopped, the dollars that are spent then, and what to say of it."""
-
-    seconds: float | None = None
-    usd: str = ""
-    notes: tuple[str, ...] = ()
-
-
-def _limit(spec: RunSpec, price: Price | None, gpus: Fraction) -> _Limit:
-    """The earlier of the time limit and the moment at which the cost limit is spent."""
-    seconds, usd = spec.limits.seconds, spec.limits.usd
-    if usd is None:
-        return _Limit(seconds)
-    if price is None:
-        raise WrongInput(
-            "limits.cost: the run has no price", "give the preset a price, or use --price"
-        )
-    rate = hourly_rate(price, gpus)
-    notes: tuple[str, ...] = ()
-    if price.basis != "session" and not price.is_paid:
-        text = f"no session is open, it limits what the run would cost at ${rate:,}/h"
-        if not rate:
-            text = "a run on the CPU costs nothing, it is never reached"
-        notes = (f"limits.cost: {text}",)
-    # A run on the CPU of a GPU session costs nothing, and reaches no limit.
-    spent = float(Decimal(usd) / rate * 3600) if rate else None
-    if spent is None or (seconds is not None and seconds <= spent):
-        return _Limit(seconds, "", notes)
-    return _Limit(spent, usd, notes)
 
 
 def _working_directory(spec: RunSpec, text: str) -> Path:
