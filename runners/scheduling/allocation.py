@@ -111,12 +111,14 @@ def allocate(
     )
 
 
-def awaited_gpus(request: GpuRequest, reading: GpuReading | None) -> tuple[GpuSnapshot, ...]:
-    """GPUs such as a run that waits will be given: those it names, else as many as it asks for."""
-    could = claimable_gpus(request, reading)
-    gpus = [gpu for gpu in usable_gpus(reading.gpus if reading else ()) if gpu.uuid in could]
+def awaited(request: GpuRequest, reading: GpuReading | None) -> Allocation:
+    """What a run that waits will be given: the GPUs it names, else as many as it asks for."""
+    could, all_gpus = claimable_gpus(request, reading), reading.gpus if reading else ()
+    gpus = [gpu for gpu in usable_gpus(all_gpus) if gpu.uuid in could]
     wanted = len(gpus) if request.ids or request.all else request.number
-    return tuple(chosen_of(request, gpus, wanted))
+    chosen = tuple(chosen_of(request, gpus, wanted))
+    parts = tuple(part_of(gpu, all_gpus) for gpu in chosen)
+    return Allocation(parts=parts, awaited=chosen, asked=len(request.ids) or request.number)
 
 
 def chosen_of(

@@ -12,7 +12,7 @@ from runners.scheduling.allocation import (
     Busy,
     Denied,
     allocate,
-    awaited_gpus,
+    awaited,
     claimable_gpus,
     free_gpus,
     obstacle,
@@ -163,7 +163,7 @@ def test_what_stands_in_the_way(wish: GpuRequest, found: dict[str, Any], words: 
 
 
 @pytest.mark.parametrize(
-    ("wish", "claimed", "awaited"),
+    ("wish", "claimed", "waits_for"),
     [
         (GpuRequest(0), [], []),
         (GpuRequest(2), [0, 1, 2, 3], [0, 1]),
@@ -175,12 +175,12 @@ def test_what_stands_in_the_way(wish: GpuRequest, found: dict[str, Any], words: 
     ],
 )
 def test_what_a_run_that_waits_may_yet_get(
-    wish: GpuRequest, claimed: list[int], awaited: list[int]
+    wish: GpuRequest, claimed: list[int], waits_for: list[int]
 ) -> None:
     mixed = reading(*(gpu(i, name="A10" if i == 3 else "H100") for i in range(4)))
     assert claimable_gpus(wish, mixed) == {f"GPU-{i}" for i in claimed}
-    assert [gpu.index for gpu in awaited_gpus(wish, mixed)] == awaited
-    assert claimable_gpus(wish, None) == set() and awaited_gpus(wish, None) == ()
+    assert [gpu.index for gpu in awaited(wish, mixed).awaited] == waits_for
+    assert claimable_gpus(wish, None) == set() and awaited(wish, None).awaited == ()
 
 
 def test_what_a_launch_of_one_gpu_could_be_given_now() -> None:

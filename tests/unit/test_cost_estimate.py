@@ -19,10 +19,12 @@ from runners.cost.run_costs import Overrun, judge_overrun, warn_of_overrun
 from runners.host.clock import Moment
 from runners.host.identity import host_name
 from runners.model.errors import NotFound, WrongInput
+from runners.model.gpus import GpuReading, GpuSnapshot
 from runners.model.plan import AssignedGpu, Estimate
 from runners.model.run import Run, RunRecord
 from runners.model.spec import Parameter, PresetEstimate, Price, RunSpec
 from runners.model.states import State
+from runners.presets.load import load_preset
 from runners.state.layout import StateDirectory
 from runners.watch.metrics.epoch_timing import read_epoch_timing
 from tests.support import REPOSITORY, make_plan, make_run
@@ -341,3 +343,18 @@ def test_prices_that_fit_a_machine_are_found_by_its_gpus() -> None:
         "Vultr",
     }
     assert fitting_prices("Nowhere", "AMD Instinct MI300X", 8) == []
+
+
+def test_a_budget_goes_by_the_model_that_a_preset_asks_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "demo.yaml"
+    path.write_text("launcher: command\ncommand: ['true']\ngpus: {count: 1, model: MI300X}\n")
+    leave_run(StateDirectory(), 1, load_preset(path))
+    pair = tuple(
+        GpuSnapshot(i, f"GPU-{i}", name, "amd") for i, name in enumerate(("MI210", GPU.name))
+    )
+    reading = GpuReading(0.0, host_name(), "amd", pair)
+    monkeypatch.setattr("tui.cli.cost_plan.read_gpus", lambda _: reading)
+    (row,) = plan_lines(StateDirectory(), f"{path}:1")
+    assert row.each is not None and row.each.runs == 1

@@ -3,21 +3,19 @@
 import argparse
 import re
 from decimal import Decimal
-from fractions import Fraction
 from typing import Any
 
 import msgspec
 
-from runners.cost.estimate import forecast
-from runners.cost.prices import choose_price, parse_rate
-from runners.cost.sessions import read_session
-from runners.gpus.cards import fraction_of
+from runners.cost.prices import parse_rate
 from runners.gpus.client import read_gpus
+from runners.lifecycle.launch.plan_costs import estimate_on, price_of
 from runners.model.errors import NotFound, WrongInput
-from runners.model.gpus import GpuSnapshot
+from runners.model.gpus import GpuReading
 from runners.model.plan import Estimate
 from runners.model.spec import RunSpec
 from runners.presets.catalogue import resolve_runs
+from runners.scheduling.allocation import Allocation, awaited
 from runners.state.layout import StateDirectory
 from tui.cli.output import echo, print_json, print_table
 from tui.views.format import dollars, duration
@@ -79,20 +77,18 @@ def run_plan(arguments: argparse.Namespace) -> None:
 def plan_lines(state: StateDirectory, text: str) -> list[PlanRow]:
     """The estimates for `PRESET:COUNT …` here, at the session's price, else the preset's own."""
     wanted = [_parse(word) for word in re.split(r"[\s,]+", text.strip()) if word]
-    session = read_session(state)
-    gpus: tuple[GpuSnapshot, ...] | None = None
+    reading: GpuReading | None = None
     found = []
     for name, count in wanted:
         for spec in _specs(name):
-            if gpus is None and spec.gpus.wants_gpus:
-                gpus = read_gpus(state).gpus
-            taken = _taken(spec, gpus or ())
-            price = None if spec.price is None else choose_price(spec.price, "preset")
-            if session is not None:
-                price = session.price_per_gpu
-            devices = sum((fraction_of(gpu, gpus or ()) for gpu in taken), Fraction(0))
+            if reading is None and spec.gpus.wants_gpus:
+                reading = read_gpus(state)
+            # As if it waited for them: whoever holds them now.
+            gpus = awaited(spec.gpus, reading)
+            if not gpus.awaited:
+                gpus = Allocation()
+            each = estimate_on(state, spec, gpus, price_of(state, spec))
             usd = None if spec.estimate.usd is None else count * Decimal(spec.estimate.usd)
-            each = forecast(state, spec, taken, price, devices)
             found.append(PlanRow(spec.preset, count, each, usd))
     return found
 
@@ -113,13 +109,6 @@ def _specs(name: str) -> list[RunSpec]:
         except NotFound:
             pass
         raise
-
-
-def _taken(spec: RunSpec, gpus: tuple[GpuSnapshot, ...]) -> tuple[GpuSnapshot, ...]:
-    """As many GPUs as it would take of those that are here, whoever holds them now."""
-    cut = {gpu.mig_parent for gpu in gpus}
-    usable = tuple(gpu for gpu in gpus if gpu.uuid not in cut)
-    return usable if spec.gpus.all else usable[: len(spec.gpus.ids) or spec.gpus.number]
 
 
 def _print(lines: list[PlanRow], budget: Decimal | None) -> None:

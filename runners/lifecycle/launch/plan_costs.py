@@ -53,16 +53,9 @@ def plan_costs(
 
     Raises WrongInput for a cost limit of a run without a price.
     """
-    given = on_all_nodes(allocation.expected(spec.gpus.share_memory), spec.node)
-    # Of GPUs that nobody has seen yet, as on a cluster, the number that is asked for.
-    several = spec.node.count if spec.node is not None and spec.node.by_slurm else 1
-    devices = device_count(given) or Fraction(allocation.asked * several)
-    is_unknown = price is not None and price.per == "unit" and not price.units
-    known = None if is_unknown else price
-    gpus, done = allocation.gpus or allocation.awaited, epochs_done(spec)
-    expected = forecast(state, spec, gpus, known, devices, done, allocation.asked)
+    expected = estimate_on(state, spec, allocation, price)
     estimate_s = expected.seconds if expected else None
-    limit = _limit(spec, price, devices)
+    limit = _limit(spec, price, _devices(spec, allocation))
     placed, placed_note = with_time_limit(spec, estimate_s)
     notes = (
         limit.note,
@@ -71,6 +64,25 @@ def plan_costs(
         _late_note(limit.seconds, placed, estimate_s),
     )
     return PlanCosts(placed, expected, limit, tuple(filter(None, notes)))
+
+
+def estimate_on(
+    state: StateDirectory, spec: RunSpec, allocation: Allocation, price: Price | None
+) -> Estimate | None:
+    """What `spec` should take on the GPUs that it was given, or should be."""
+    is_unknown = price is not None and price.per == "unit" and not price.units
+    known = None if is_unknown else price
+    gpus, done = allocation.gpus or allocation.awaited, epochs_done(spec)
+    devices = _devices(spec, allocation)
+    return forecast(state, spec, gpus, known, devices, done, allocation.asked)
+
+
+def _devices(spec: RunSpec, allocation: Allocation) -> Fraction:
+    """How many GPUs they are to a bill, over all nodes."""
+    given = on_all_nodes(allocation.expected(spec.gpus.share_memory), spec.node)
+    # Of GPUs that nobody has seen yet, as on a cluster, the number that is asked for.
+    several = spec.node.count if spec.node is not None and spec.node.by_slurm else 1
+    return device_count(given) or Fraction(allocation.asked * several)
 
 
 def _limit(spec: RunSpec, price: Price | None, gpus: Fraction) -> _Limit:

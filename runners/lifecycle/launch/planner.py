@@ -9,7 +9,6 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from runners.gpus.cards import part_of
 from runners.gpus.client import read_gpus
 from runners.lifecycle.launch.dispatch import candidate_of, judge, resolve_after, waiting
 from runners.lifecycle.launch.plan_costs import plan_costs, price_of
@@ -24,7 +23,7 @@ from runners.model.run_ids import is_run_id, launch_stamp, new_run_id
 from runners.model.spec import Price, RunSpec
 from runners.presets.reading.diagnostics import located
 from runners.presets.reading.user_settings import read_settings
-from runners.scheduling.allocation import Allocation, Denied, awaited_gpus
+from runners.scheduling.allocation import Denied, awaited
 from runners.scheduling.queue_order import Candidate, Granted, QueueDecision, Waiting
 from runners.slurm.options import keys_of, over_nodes, refuse_unfit
 from runners.state.layout import RunDirectory, StateDirectory
@@ -171,7 +170,10 @@ def plan_run(
 
     Raises WrongInput when a path, program or variable that it names does not exist.
     """
-    allocation = _allocation(spec, decision, reading)
+    if isinstance(decision, Granted):
+        allocation = decision.allocation
+    else:
+        allocation = awaited(spec.gpus, reading)
     planned = make_plan(spec, run, allocation, reading, price)
     costs = plan_costs(run.home, planned.plan.spec, allocation, reading, price)
     plan = msgspec.structs.replace(
@@ -200,16 +202,6 @@ def _phase(spec: RunSpec, decision: QueueDecision) -> Literal["queued", "granted
         return "queued"
     # Its supervisor lets a run with a search be planned once more, with the values suggested then.
     return "final" if spec.search is None else "granted"
-
-
-def _allocation(spec: RunSpec, decision: QueueDecision, reading: GpuReading | None) -> Allocation:
-    """Its GPUs; none while it waits."""
-    if isinstance(decision, Granted):
-        return decision.allocation
-    awaited = awaited_gpus(spec.gpus, reading)
-    parts = tuple(part_of(gpu, reading.gpus) for gpu in awaited) if reading else ()
-    asked = len(spec.gpus.ids) or spec.gpus.number
-    return Allocation(parts=parts, awaited=awaited, asked=asked)
 
 
 def _check_texts(spec: RunSpec) -> None:
