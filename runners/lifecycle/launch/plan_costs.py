@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 import msgspec
 
-from runners.cost.cluster_price import cluster_price
 from runners.cost.estimate import forecast
 from runners.cost.prices import choose_price
 from runners.cost.rates import device_count, hourly_rate
@@ -152,8 +151,12 @@ def _price_notes(
 
 def price_of(state: StateDirectory, spec: RunSpec) -> Price | None:
     """What the run will pay: by the session, else what it would by its own. Raises WrongInput."""
-    if keys_of(spec) is not None and (charged := cluster_price()) is not None:
-        return charged
+    if keys_of(spec) is not None:
+        from runners.cost.cluster_price import cluster_price  # only clusters have one
+
+        charged = cluster_price()
+        if charged is not None:
+            return charged
     session = read_session(state)
     # One given by hand too says only what it would cost, and yet has to make sense.
     by_hand = None
