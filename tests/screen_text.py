@@ -5,6 +5,7 @@ them. Functions take what differs: names, numbers and what a test itself has put
 """
 
 from runners.model.states import State
+from tui.panel.screens.launch_plan_text import REFUSED
 from tui.panel.widgets.launch.common_fields import FIELDS
 from tui.panel.widgets.log.area import PROMPTS
 from tui.views.runs.launch_choices import OWN_COMMAND
@@ -286,7 +287,8 @@ NOT_SET = "not set"
 PALETTE = "Search for commands"
 STACKS = "stacks of .*T: the output again"
 THE_PROGRAM = "the program: "
-NOT_LAUNCHED = "was not launched"
+NOT_LAUNCHED = "not launched"
+REFUSED_BY_CHECK = f"{REFUSED}: files"
 LOG_PROMPTS = {name: text.partition(":")[0] for name, text in PROMPTS.items()}
 EXPRESSION_PROMPT = "or /regex/"
 NO_MATCH = "no match"

@@ -43,6 +43,20 @@ class VerificationFailed(FresnelError):
 
     exit_code = ExitCode.RUN_FAILED
 
+    def __init__(self, spec: RunSpec, failures: Sequence[Check]) -> None:
+        first, more = failures[0], len(failures) - 1
+        self.name = spec.name
+        self.problem = f"{first.name}: {first.message}" + (f" (and {more} more)" if more else "")
+        self.advice = first.advice
+        """What mends the first of them."""
+        by_command = (
+            f"all of it: fresnel-tui verify {spec.preset}; launch all the same: --no-verify"
+        )
+        super().__init__(
+            f"{spec.name} was not launched: {self.problem}",
+            "; ".join(filter(None, (self.advice, by_command))),
+        )
+
 
 def verify(
     state: StateDirectory, specs: Sequence[RunSpec], groups: Collection[CheckGroup] = ()
@@ -87,14 +101,23 @@ def _devices(run: PlannedRun) -> str:
     return f"GPU {names} ({gpus[0].name}{simulated})" if gpus else "the CPU"
 
 
-def refuse_failing(state: StateDirectory, specs: Sequence[RunSpec]) -> list[RunSpec]:
+def checks_at_launch(spec: RunSpec) -> list[CheckGroup]:
+    """What its preset asks to be checked before every launch, as far as it can be yet."""
+    return [group for group in spec.verify if spec.after is None or group not in _MADE_BEFORE]
+
+
+def refuse_failing(
+    state: StateDirectory, specs: Sequence[RunSpec], without: Collection[CheckGroup] = ()
+) -> list[RunSpec]:
     """The specs, with what their checks warn of as notes; those without checks are unchanged.
 
-    Raises VerificationFailed when a check that a preset asks for fails.
+    The one function that says whether a launch passes the checks that its presets ask for: asked
+    by the launch, by `plan`, and by the launch form, which leaves some out (`without`). Raises
+    VerificationFailed when one fails.
     """
     checked = []
     for spec in specs:
-        groups = [group for group in spec.verify if spec.after is None or group not in _MADE_BEFORE]
+        groups = [group for group in checks_at_launch(spec) if group not in without]
         if not groups:
             checked.append(spec)
             continue
@@ -102,13 +125,7 @@ def refuse_failing(state: StateDirectory, specs: Sequence[RunSpec]) -> list[RunS
         # Busy GPUs are not a failure of the run: the launch itself decides whether it may wait.
         failures = [check for check in found.failures if check.name != "plan"]
         if failures:
-            more = f" (and {len(failures) - 1} more)" if len(failures) > 1 else ""
-            first = failures[0]
-            raise VerificationFailed(
-                f"{spec.name} was not launched: {first.name}: {first.message}{more}",
-                f"{first.advice}; all of it: fresnel-tui verify {spec.preset}; launch all the "
-                "same: --no-verify",
-            )
+            raise VerificationFailed(spec, failures)
         notes = tuple(f"{check.name}: {check.message}" for check in found.warnings)
         checked.append(msgspec.structs.replace(spec, warnings=(*spec.warnings, *notes)))
     return checked

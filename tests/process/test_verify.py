@@ -174,6 +174,11 @@ def test_a_launch_is_refused_where_the_preset_asks(cli: CommandLine, more: str) 
     refused = cli.run("launch", preset, exits=1)
     assert f"{NOT_LAUNCHED}: files: images: 2 found, 3 expected" in refused.stderr
     assert not list(cli.state.runs.iterdir())
+    said = refused.stderr.partition("files: ")[2]
+    planned = cli.run("plan", preset, "--json", exits=1)
+    assert said and planned.stderr.endswith(said), "one function says it"
+    assert json.loads(planned.stdout)["failing"] in planned.stderr
+    assert cli.json("plan", preset, "--no-verify")["failing"] is None
     run = cli.launch(preset, "--no-verify")
     assert cli.ended(run)["state"] == "done"
     if more == "verify: [data]":

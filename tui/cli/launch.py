@@ -18,6 +18,7 @@ from runners.model.errors import ExitCode
 from runners.model.plan import LaunchPlan, is_job
 from runners.model.run import Run
 from runners.model.run_ids import by_names
+from runners.model.spec import RunSpec
 from runners.model.states import State
 from runners.scheduling.allocation import Denied
 from runners.scheduling.queue_order import Granted, Waiting
@@ -29,6 +30,7 @@ from tui.views.runs.plan_text import describe_plan, estimate_text, rate_text, st
 
 if TYPE_CHECKING:
     from runners.lifecycle.launch.submit import Submission
+    from runners.verify.verify import VerificationFailed
 
 
 def run_launch(arguments: argparse.Namespace) -> int:
@@ -189,11 +191,13 @@ def run_plan(arguments: argparse.Namespace) -> int:
 
         refuse_elsewhere(arguments)
     state = StateDirectory()
-    planned = plan_runs(state, specs_from(arguments))
+    specs = specs_from(arguments)
+    planned = plan_runs(state, specs)
     jobs = _jobs_of(state, planned)
+    fails = None if arguments.no_verify else _failing(state, specs)
     if arguments.json:
         scripts = {run_id: job.script for job in jobs for run_id in job.runs}
-        values = [_plan_json(run, scripts.get(run.plan.run)) for run in planned]
+        values = [_plan_json(run, scripts.get(run.plan.run), fails) for run in planned]
         print_json_of_runs(values, not planned[0].plan.spec.group)
     else:
         for i, run in enumerate(planned):
@@ -210,8 +214,23 @@ def run_plan(arguments: argparse.Namespace) -> int:
     hints = (run.decision.hint for run in planned if not isinstance(run.decision, Granted))
     for hint in dict.fromkeys(filter(None, hints)):
         echo(hint)
+    if fails is not None:
+        echo(f"a launch would be refused: {fails.name}: {fails.problem}\n  {fails.hint}")
     refused = (run.refusal() for run in planned)
-    return next((problem.exit_code for problem in refused if problem), ExitCode.DONE)
+    return next((problem.exit_code for problem in (fails, *refused) if problem), ExitCode.DONE)
+
+
+def _failing(state: StateDirectory, specs: Sequence[RunSpec]) -> "VerificationFailed | None":
+    """Why the checks that the launch makes would refuse it."""
+    if not any(spec.verify for spec in specs):
+        return None
+    from runners.verify.verify import VerificationFailed, refuse_failing  # most presets ask for few
+
+    try:
+        refuse_failing(state, specs)
+    except VerificationFailed as problem:
+        return problem
+    return None
 
 
 def _jobs_of(state: StateDirectory, planned: Sequence[PlannedRun]) -> "Sequence[Submission]":
@@ -231,10 +250,13 @@ def _shown_plan(run: PlannedRun, with_secrets: bool) -> LaunchPlan:
     return with_real_secrets(run.plan, run.planned.secrets, run.planned.environment)
 
 
-def _plan_json(run: PlannedRun, script: str | None) -> dict[str, Any]:
+def _plan_json(
+    run: PlannedRun, script: str | None, fails: "VerificationFailed | None"
+) -> dict[str, Any]:
     value: dict[str, Any] = msgspec.to_builtins(run.plan)
     value["preset"], value["name"] = run.plan.spec.preset, run.plan.spec.name
     value["slurm_script"] = script
     value["denied"] = run.decision.reason if isinstance(run.decision, Denied) else None
     value["waits"] = run.decision.reason if isinstance(run.decision, Waiting) else None
+    value["failing"] = None if fails is None else f"{fails.name}: {fails.problem}"
     return value

@@ -23,7 +23,7 @@ from runners.verify.verify import Verification
 from tui.snapshot.feed import PanelSnapshot
 from tui.snapshot.questions import LaunchQuestion, answer_launch
 from tui.views.health.verification_text import Verifications
-from tui.views.runs.form_plan import FormPlan
+from tui.views.runs.form_plan import FormPlan, LaunchChecks
 from tui.views.runs.launch_choices import LaunchChoice, LaunchChoices
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ Failed = Callable[[str], None]
 _KINDS: dict[LaunchQuestion, type[msgspec.Struct]] = {
     LaunchQuestion.CHOICES: LaunchChoices,
     LaunchQuestion.PLAN: FormPlan,
+    LaunchQuestion.CHECKS: LaunchChecks,
     LaunchQuestion.VERIFY: Verifications,
 }
 
@@ -63,6 +64,9 @@ class LaunchRequest(NamedTuple):
 
 class LaunchPlanner(ABC):
     """One machine, for the form. What takes a moment is done beside the app's own thread."""
+
+    is_example = False
+    """What its checks say holds for one of several machines that it may be launched on."""
 
     def __init__(self, name: str, parts: CockpitParts) -> None:
         """`name`: what the machine is called; empty for this one."""
@@ -102,6 +106,12 @@ class LaunchPlanner(ABC):
     ) -> None:
         """What the request would come to there now."""
         self.ask(LaunchQuestion.PLAN, request, then, failed)
+
+    def checks(
+        self, request: LaunchRequest, then: Callable[[LaunchChecks], None], failed: Failed
+    ) -> None:
+        """Whether the checks that the launch makes there will refuse it."""
+        self.ask(LaunchQuestion.CHECKS, request, then, failed)
 
     def verify(
         self, request: LaunchRequest, then: Callable[[list[Verification]], None], failed: Failed
@@ -249,6 +259,8 @@ class PlannerAny(LaunchPlanner):
     it starts is decided when it is launched, by `launch --host any`.
     """
 
+    is_example = True
+
     def __init__(
         self, name: str, machines: Mapping[str, PlannerThere], parts: CockpitParts
     ) -> None:
@@ -328,3 +340,12 @@ def _fleet(parts: CockpitParts) -> Sequence[FleetLine]:
     """Every machine in a line; none before they are known."""
     hosts, snapshot = parts.remote.hosts, parts.snapshot
     return () if hosts is None or snapshot is None else hosts.fleet(snapshot)
+
+
+def holders_of(snapshot: PanelSnapshot | None) -> tuple[object, ...]:
+    """What a plan depends on: which GPUs there are, and who holds them."""
+    if snapshot is None or snapshot.reading is None:
+        return ()
+    return tuple(
+        (gpu.uuid, snapshot.leases.get(gpu.uuid), gpu.error) for gpu in snapshot.reading.gpus
+    )

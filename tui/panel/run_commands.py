@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from tui.panel.widgets.launch.kept_drafts import KeptDrafts
 
 _SLOW_S = 1.0  # a launch that takes longer waits for the sampler
+_CHECKS_BY_KEY = "in the launch form F7 shows all checks, and F2 there launches all the same"
 _LONGEST_TEXT = 300
 _MOST_TEXTS = 4
 _TEXT_S, _READ_PER_S = 4.0, 15
@@ -177,6 +178,7 @@ class RunCommands:
         self, specs: Sequence[RunSpec], started: Callable[[str], None], judged_by: str | None
     ) -> None:
         from runners.lifecycle.control.start import start_together
+        from runners.verify.verify import VerificationFailed
 
         checked = any(spec.verify for spec in specs)
         notice = "running the preset's checks…" if checked else "waiting for a reading of the GPUs…"
@@ -184,6 +186,9 @@ class RunCommands:
         slow.start()
         try:
             runs = start_together(self._state, specs)
+        except VerificationFailed as refused:
+            hint = "; ".join(filter(None, (refused.advice, _CHECKS_BY_KEY)))
+            raise FresnelError(refused.message, hint) from None
         finally:
             slow.cancel()
         if specs[0].parallel is not None:

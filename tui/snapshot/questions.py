@@ -60,6 +60,8 @@ class LaunchQuestion(str, Enum):
     AGAIN = "again"
     RESUME = "resume"
     PLAN = "plan"
+    CHECKS = "checks"
+    """What the checks that a launch makes would refuse."""
     VERIFY = "verify"
 
 
@@ -132,6 +134,10 @@ def answer_launch(
         from tui.views.runs.form_plan import form_plan
 
         return form_plan(state, specs)
+    if question is LaunchQuestion.CHECKS:
+        from tui.views.runs.form_plan import launch_checks
+
+        return launch_checks(state, specs)
     from runners.verify.verify import verify
     from tui.views.health.verification_text import Verifications
 

@@ -100,6 +100,7 @@ def declare_plan(parser: CommandParser) -> None:
     _pushing(parser)
     _sweep(parser)
     _slurm(parser)
+    flag(parser, "--no-verify", "without the checks that a launch makes where the preset asks")
     flag(parser, "--show-secrets", "with its secrets, on a terminal of this machine only")
     examples(
         parser,

@@ -17,9 +17,10 @@ from textual.widgets import Button, Static
 from runners.model.errors import FresnelError, WrongInput
 from runners.model.masking import mask_text
 from runners.model.spec import RunSpec
-from tui.panel.launch_planner import LaunchPlanner, LaunchRequest
+from tui.panel.launch_planner import LaunchPlanner, LaunchRequest, holders_of
 from tui.panel.screen_keys import LAUNCH_KEYS
 from tui.panel.screens.dialogs import FormDialog, form_buttons, if_answered, is_open
+from tui.panel.screens.launch_checks import FormChecks
 from tui.panel.screens.launch_plan_text import (
     environment_lines,
     form_keys,
@@ -68,6 +69,7 @@ class LaunchScreen(FormDialog):
         """How often a plan was asked for: only the newest is shown."""
         self._old = {} if old is None else {planner.name: old}
         self._draft = OpenDraft(kept)
+        self._checks = FormChecks(self, self._launch, self._replan)
         self._is_filling = False
         self._after_filling: Callable[[], None] | None = None
         """What a key asked for while the fields were being filled: half of them say nothing."""
@@ -138,7 +140,7 @@ class LaunchScreen(FormDialog):
         before, self.snapshot = self.snapshot, self.planner.snapshot(snapshot)
         self.presets.snapshot = self.snapshot
         self.form.take(self.snapshot)
-        if _holders(before) != _holders(self.snapshot):
+        if holders_of(before) != holders_of(self.snapshot):
             self.form.describe_gpus()
             self._replan()
 
@@ -219,6 +221,7 @@ class LaunchScreen(FormDialog):
     @on(LaunchForm.FormChanged)
     def _changed(self) -> None:
         self._draft.goes_on()
+        self._checks.change()
         # Planning costs more than a key: what is typed quickly, or pasted, is planned once.
         self._plan_number += 1
         self.set_timer(_TYPED_WITHIN_S, partial(self._replan, self._plan_number))
@@ -285,7 +288,7 @@ class LaunchScreen(FormDialog):
             self._after_filling = self.action_launch
             return
         try:
-            self._launch(self._request())
+            self._checks.launch(self.planner, self._request(), self._plan_number)
         except FresnelError as error:
             self._show_problem(str(error))
             self.notify(mask_text(error.message), severity="error", markup=False)
@@ -328,11 +331,8 @@ class LaunchScreen(FormDialog):
             return
         show_batch(self.form)
         self._plan_view.begin()
-        self.planner.plan(
-            request,
-            lambda plan: self._take_plan(number, request, plan),
-            lambda problem: self._take_problem(number, problem),
-        )
+        take = partial(self._take_plan, number, request)
+        self.planner.plan(request, take, partial(self._take_problem, number))
 
     def _take_plan(self, number: int, request: LaunchRequest, plan: FormPlan) -> None:
         """Show a plan, unless what it was made for has changed since."""
@@ -341,8 +341,9 @@ class LaunchScreen(FormDialog):
         sweep, (summary, variables) = self.form.sweep, environment_lines(plan)
         lines = plan_lines(plan, sweep, self.form.changes())
         self._plan_view.show(outcome_text(plan, sweep), lines, summary, variables)
-        taken = {uuid: logical for run in plan.runs for uuid, logical in run.devices.items()}
-        self.form.picker.show(taken, plan.peaks, request.specs[0].gpus)
+        if plan.checks:
+            self._checks.check(self.planner, request, number, partial(outcome_text, plan, sweep))
+        self.form.picker.show(plan.devices, plan.peaks, request.specs[0].gpus)
 
     def _take_problem(self, number: int, problem: str) -> None:
         if number == self._plan_number and is_open(self):
@@ -356,12 +357,3 @@ class LaunchScreen(FormDialog):
     @property
     def _plan_view(self) -> PlanView:
         return self.query_one(PlanView)
-
-
-def _holders(snapshot: PanelSnapshot | None) -> tuple[object, ...]:
-    """What a plan depends on: which GPUs there are, and who holds them."""
-    if snapshot is None or snapshot.reading is None:
-        return ()
-    return tuple(
-        (gpu.uuid, snapshot.leases.get(gpu.uuid), gpu.error) for gpu in snapshot.reading.gpus
-    )

@@ -17,9 +17,15 @@ from tui.panel.widgets.launch.drafts import RunDraft
 from tui.panel.widgets.launch.form import LaunchForm
 from tui.panel.widgets.launch.sweep_fields import add_sweep
 from tui.panel.widgets.named_lines import NamedLines
-from tui.views.runs.form_plan import FormPlan, FormRun
+from tui.views.runs.form_plan import RUN_BY_LAUNCH, FormPlan, FormRun, LaunchChecks
 from tui.views.runs.launch_choices import LaunchChoice
+from tui.views.safe import safe_cell
 
+CHECKING = "◌ checking"
+NO_ANSWER = "not checked before the launch: "
+REFUSED = "will not start"
+REFUSED_KEYS = "F7 shows all checks; F2 there launches all the same"
+OWN_CHECKS = "its own checks are made at the launch (F7: now)"
 _RULE_TEXT = {
     "linear": "linear",
     "sqrt": "square root",
@@ -71,27 +77,57 @@ def _batch_text(draft: RunDraft | None, gpus: int) -> Text:
     return text
 
 
-def outcome_text(plan: FormPlan, sweep: Sweep | None) -> Text:
-    """Whether it starts, on what, for how much: what is seen without scrolling."""
+def outcome_text(plan: FormPlan, sweep: Sweep | None, checked: LaunchChecks | None = None) -> Text:
+    """Whether it starts, on what, for how much: what is seen without scrolling.
+
+    `checked` is what the launch's own checks will say; None as long as they are made.
+    """
     text = Text("" if sweep is None else f"{sweep.size}\n")
-    if plan.starts:
+    refused = checked is not None and bool(checked.problem)
+    is_open = bool(plan.checks) and (checked is None or refused)
+    if checked is not None and refused:
+        add_refusal(text, checked, len(plan.runs) > 1)
+    elif is_open:
+        text.append(f"{CHECKING} {', '.join(plan.checks)}…\n", "dim")
+    if plan.starts and not is_open:
         text.append(f"{plan.starts}\n", "bold")
     if sweep is not None:
         text.append("the first: ")
     for run in plan.runs[:_OUTCOMES]:
-        sign, style = ("✔", "") if run.starts else (State.QUEUED.sign, "yellow")
-        if run.denied:
-            sign = State.FAILED.sign
-        text.append(f"{sign} {run.summary or dict(run.pairs).get('GPUs', '')}\n", style)
+        text.append_text(_run_text(run, is_open))
     more = len(plan.runs) - _OUTCOMES
     if more > 0:
         text.append(f"and {more} more\n", "dim")
     notes = list(dict.fromkeys(note for run in plan.runs for note in run.notes))
+    if checked is not None and checked.unknown:
+        notes.insert(0, f"{NO_ANSWER}{checked.unknown}")
+    if plan.checks and not is_open and not RUN_BY_LAUNCH.isdisjoint(plan.checks):
+        notes.append(OWN_CHECKS)
     for note in notes[:1]:
         others = f" (and {len(notes) - 1} more below)" if len(notes) > 1 else ""
         text.append(f"⚠ {note}{others}\n", "yellow")
     text.rstrip()
     return text
+
+
+def _run_text(run: FormRun, is_open: bool) -> Text:
+    """What one run comes to; before its checks have passed (`is_open`) only what is free."""
+    summary = run.summary or dict(run.pairs).get("GPUs", "")
+    if run.denied:
+        return Text(f"{State.FAILED.sign} {summary}\n", "yellow")
+    if not run.starts:
+        return Text(f"{State.QUEUED.sign} {summary}\n", "yellow")
+    return Text(f"  {run.free}\n", "dim") if is_open else Text(f"✔ {summary}\n")
+
+
+def add_refusal(text: Text, checked: LaunchChecks, is_named: bool) -> None:
+    """Why the launch will be refused, what mends it, and what the form can do about it."""
+    whose = f"{checked.name}: " if is_named else ""
+    text.append(
+        f"{State.FAILED.sign} {REFUSED}: {whose}{safe_cell(mask_text(checked.problem))}\n", "red"
+    )
+    advice = f"{safe_cell(checked.advice)} · " if checked.advice else ""
+    text.append(f"{advice}{REFUSED_KEYS}\n", "yellow")
 
 
 def environment_lines(plan: FormPlan) -> tuple[str, NamedLines]:

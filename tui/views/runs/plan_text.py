@@ -57,15 +57,18 @@ def describe_plan(plan: LaunchPlan, decision: QueueDecision) -> list[tuple[str, 
     return pairs + [("note", note) for note in plan.notes]
 
 
-def plan_summary(plan: LaunchPlan, decision: QueueDecision) -> str:
-    """What a launch comes to in a line: whether it starts, on what, for how much, how long."""
+def plan_summary(plan: LaunchPlan, decision: QueueDecision, is_checked: bool = True) -> str:
+    """What a launch comes to in a line: whether it starts, on what, for how much, how long.
+
+    As long as it is not checked, only that its GPUs are free.
+    """
     match decision:
         case Denied(reason=reason):
             return f"cannot start: {by_names(reason)}"
         case Waiting(reason=reason):
             verdict = f"queued: {by_names(reason)}"
         case Granted():
-            verdict = f"starts now on {_where(plan)}"
+            verdict = f"starts now on {_where(plan)}" if is_checked else f"{_where(plan)} free"
         case _:
             assert_never(decision)
     facts = [verdict]

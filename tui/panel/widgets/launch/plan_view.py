@@ -48,6 +48,12 @@ class PlanView(Vertical):
         self._outcome = outcome
         self._draw(outcome, plan, summary, variables)
 
+    def show_outcome(self, outcome: Text) -> None:
+        """The plan that is shown comes to this: what its checks say is known now."""
+        self._stop_waiting()
+        self._outcome = outcome
+        self._show_outcome(outcome)
+
     def show_problem(self, problem: str) -> None:
         """Show why there is no plan."""
         self._stop_waiting()
