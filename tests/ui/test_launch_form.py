@@ -140,6 +140,20 @@ def test_what_is_typed_behind_enter_is_for_the_field_that_opens(show: Show) -> N
     assert plan_of("echo")["argv"][-3:] == ["1", "22", "333"]
 
 
+def test_a_whole_name_that_is_typed_chooses_what_is_called_so(show: Show, presets: Path) -> None:
+    for name, parameter in (("aa-walk", "y"), ("aa-walk-tiny", "x")):
+        (presets / f"{name}.yaml").write_text(
+            f"launcher: command\ncommand: ['true']\ngpus: 0\n"
+            f"parameters: {{{parameter}: {{value: 1, flag: '', help: a number}}}}\n"
+        )
+    headless("launch", "aa-walk-tiny", "--wait")  # what ran last stands first
+    panel = show()
+    panel.press("n")
+    panel.wait_for(rf"(?s){OWN_COMMAND}.*aa-walk-tiny.*aa-walk ")
+    panel.press("AA-walk", "Enter")
+    panel.wait_for(help_of("y", "a number"))
+
+
 def test_what_cannot_run_here_says_why_and_stands_last(show: Show) -> None:
     panel = show(columns=160, rows=50)
     panel.press("n")

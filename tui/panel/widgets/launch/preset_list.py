@@ -114,7 +114,9 @@ class PresetList(Vertical):
             [Option(describe_choice(choice, last.get(choice.entry.name))) for choice in shown]
         )
         if shown:
-            names.highlighted = _first(shown, keep)
+            # Who types a whole name means that one, whatever stands above it.
+            typed = (choice.entry.name for choice in shown if choice.entry.name.lower() == part)
+            names.highlighted = _first(shown, keep or next(typed, ""))
 
     @on(Input.Changed)
     def _narrow(self, event: Input.Changed) -> None:
