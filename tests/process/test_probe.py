@@ -85,7 +85,9 @@ def test_the_largest_batch_is_found_offered_and_kept(cli: CommandLine) -> None:
     batch = next(one for one in checks if one["name"] == "batch")
     assert batch["verdict"] == "FAIL" and "at most 11" in batch["advice"]
     assert "11 fit" in cli.run("launch", path, "--set", "bs=16", exits=1).stderr
-    notes = "\n".join(cli.json("plan", path, "--set", "bs=16")["notes"])
+    planned = cli.json("plan", path, "--set", "bs=16", exits=1)
+    assert planned["failing"] and planned["denied"] is None
+    notes = "\n".join(planned["notes"])
     assert "bs=11" in notes and RUNS_OUT_OF_MEMORY in notes
     assert "bs=11" in "\n".join(cli.json("plan", path)["notes"])
 
