@@ -29,7 +29,7 @@ from runners.lifecycle.control.start import start_together
 from runners.lifecycle.control.stop import request_stop
 from runners.lifecycle.control.trash import delete
 from runners.lifecycle.control.wait import wait_until_ended
-from runners.lifecycle.launch.sweep import fill_placeholders
+from runners.lifecycle.launch.sweep import filled_command
 from runners.lifecycle.launch.unattended import refuse_command
 from runners.lifecycle.launch.variation import varied
 from runners.model.errors import DeniedError, FresnelError, NotFound, WrongInput
@@ -40,7 +40,6 @@ from runners.model.spec import After, RunSpec
 from runners.model.states import State
 from runners.presets.catalogue import resolve_preset
 from runners.presets.command_line import split_command
-from runners.presets.load import command_spec
 from runners.presets.sweeps import MOST_RUNS, as_sweep
 from runners.state.layout import StateDirectory
 from runners.state.runs import find_run, find_runs, list_runs, read_run
@@ -294,8 +293,7 @@ def _spec(
         command = split_command(command)
     if not command:
         return resolve_preset(str(preset), overrides, name)
-    filled, others = fill_placeholders([str(word) for word in command], overrides)
-    return command_spec(filled, others, name)
+    return filled_command([str(word) for word in command], overrides, name)
 
 
 def _with_options(

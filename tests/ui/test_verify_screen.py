@@ -33,17 +33,19 @@ verify: [data]
 
 @pytest.fixture
 def panel(tmp_path: Path, presets: Path, show: Show) -> Terminal:
+    """The form of a preset whose data is missing."""
     (tmp_path / "train.py").write_text(f"print({OUTPUT!r})\n")
     text = PRESET.format(python=sys.executable, folder=tmp_path)
     (presets / "aa-checked.yaml").write_text(text)
-    return show()
-
-
-def test_f7_checks_and_f2_launches_all_the_same(panel: Terminal, tmp_path: Path) -> None:
+    panel = show()
     panel.wait_for(NO_RUNS)
     panel.press("n")
     panel.wait_for("aa-checked")
     panel.press("aa-checked", "Enter")
+    return panel
+
+
+def test_f7_checks_and_f2_launches_all_the_same(panel: Terminal, tmp_path: Path) -> None:
     panel.wait_for(PLANNED)
     panel.press("F7")
     panel.wait_for(checks_of("aa-checked"))
@@ -62,10 +64,6 @@ def test_f7_checks_and_f2_launches_all_the_same(panel: Terminal, tmp_path: Path)
 
 
 def test_the_form_says_what_the_launch_will_say_and_stays(panel: Terminal, tmp_path: Path) -> None:
-    panel.wait_for(NO_RUNS)
-    panel.press("n")
-    panel.wait_for("aa-checked")
-    panel.press("aa-checked", "Enter")
     panel.wait_for(REFUSED_BY_CHECK)
     assert STARTS not in panel.text
     panel.press("F2")

@@ -11,7 +11,7 @@ from runners.gpus.client import read_gpus
 from runners.lifecycle.launch.sweep import (
     SpecSource,
     SweepWish,
-    fill_placeholders,
+    filled_command,
     sweep_of,
     takes_several,
 )
@@ -24,7 +24,6 @@ from runners.model.program import MEETING_PORT, chosen_gpus
 from runners.model.python_command import devices_of
 from runners.model.scaling import rescaled
 from runners.model.spec import GpuRequest, NodePlace, RunSpec, ScalingRule
-from runners.presets.load import command_spec
 from runners.presets.slurm_text import slurm_keys
 from runners.state.layout import StateDirectory
 from runners.state.runs import find_run
@@ -65,8 +64,7 @@ class CommandSource:
 
     def specs(self, overrides: list[str], name: str) -> list[RunSpec]:
         """The one run of the command."""
-        filled, others = fill_placeholders(self.command, overrides)
-        return [command_spec(filled, others, name)]
+        return [filled_command(self.command, overrides, name)]
 
     def takes_several(self, key: str) -> bool:
         """Whether the command has a place for the key's value."""

@@ -9,6 +9,7 @@ from runners.model.errors import WrongInput
 from runners.model.metric_rule import BestMetric
 from runners.model.sampler_search import Search, SearchAxis
 from runners.model.spec import RunSpec
+from runners.presets.load import command_spec
 from runners.presets.sweeps import Variant, as_sweep, expand, varied_keys
 from runners.watch.metrics.sample import metric_name
 
@@ -183,6 +184,12 @@ def takes_several(spec: RunSpec, key: str, unknown: bool = False) -> bool:
     """
     known = (parameter for parameter in spec.parameters if parameter.name == key)
     return next((p.type in ("int", "float", "bool") or bool(p.choices) for p in known), unknown)
+
+
+def filled_command(command: Sequence[str], overrides: list[str], name: str) -> RunSpec:
+    """The RunSpec of a command in which `{KEY}` stands for the value of an override."""
+    filled, others = fill_placeholders(command, overrides)
+    return command_spec(filled, others, name)
 
 
 def fill_placeholders(command: Sequence[str], overrides: list[str]) -> tuple[list[str], list[str]]:
