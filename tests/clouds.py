@@ -10,6 +10,7 @@ from typing import Any
 TOKEN = ("PUT", "/latest/api/token")
 ACTION = ("GET", "/latest/meta-data/spot/instance-action")
 REBALANCE = ("GET", "/latest/meta-data/events/recommendations/rebalance")
+DROPLET = ("GET", "/metadata/v1.json")
 GOOGLE_INSTANCE = ("GET", "/computeMetadata/v1/instance/?recursive=true")
 PREEMPTED = ("GET", "/computeMetadata/v1/instance/preempted")
 AZURE_INSTANCE = ("GET", "/metadata/instance?api-version=2021-02-01")
@@ -35,7 +36,7 @@ AZURE = {
 
 class Cloud(ThreadingHTTPServer):
     """A metadata service of one cloud; `asked` is every request that came, `silent` keeps it from
-    answering.
+    answering, `answers_after_s` has it take its time.
     """
 
     daemon_threads = True
@@ -45,6 +46,7 @@ class Cloud(ThreadingHTTPServer):
         self.pages: dict[tuple[str, str], tuple[dict[str, str], Any]] = {}
         self.asked: list[str] = []
         self.silent = False
+        self.answers_after_s = 0.0
         self.over = Event()
 
     @property
@@ -59,6 +61,10 @@ class Cloud(ThreadingHTTPServer):
             ACTION: (_WITH_TOKEN, action),
             REBALANCE: (_WITH_TOKEN, risk),
         }
+
+    def is_digitalocean(self, droplet: int, region: str) -> None:
+        """Answer as a machine of DigitalOcean does."""
+        self.pages = {DROPLET: ({}, {"droplet_id": droplet, "region": region})}
 
     def is_google(self, preempted: str = "FALSE") -> None:
         """Answer as a machine of Google does."""
@@ -75,8 +81,7 @@ class _Answers(BaseHTTPRequestHandler):
 
     def _answer(self) -> None:
         self.server.asked.append(f"{self.command} {self.path}")
-        if self.server.silent:
-            self.server.over.wait(30)
+        self.server.over.wait(30 if self.server.silent else self.server.answers_after_s)
         headers, page = self.server.pages.get((self.command, self.path), ({}, None))
         right = page is not None and all(
             self.headers.get(name) == value for name, value in headers.items()

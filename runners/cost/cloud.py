@@ -1,7 +1,8 @@
 """Which rented machine this is, by the cloud's metadata service; asked only where allowed.
 
-The address is link-local and answers plain HTTP without any secret, so no proxy may be between. All
-clouds are asked at once and within 0.3 s, because elsewhere nobody answers at all.
+The address is link-local and answers plain HTTP without any secret, so no proxy may be between.
+Elsewhere nobody takes the connection, which is found within 0.3 s; who takes it is asked in the
+ways of all clouds at once, and has two seconds to answer.
 
 Sources: AWS "Retrieve instance metadata" (IMDSv2: a token first), Google Cloud "View and query VM
 metadata", Azure "Instance Metadata Service", DigitalOcean "Metadata API reference"; RunPod names
@@ -11,8 +12,10 @@ itself in the pod's environment.
 import http.client
 import json
 import os
+import socket
 import time
 import urllib.error
+import urllib.parse
 import urllib.request
 from collections.abc import Callable, Mapping
 from queue import Empty, Queue
@@ -26,7 +29,8 @@ from runners.model.errors import WrongInput
 from runners.presets.reading.user_settings import read_settings
 
 BASE = "http://169.254.169.254"
-WITHIN_S = 0.3
+_CONNECTS_WITHIN_S = 0.3
+_ANSWERS_WITHIN_S = 2.0
 _MOST_BYTES = 256 * 1024
 GOOGLE_HEADERS = {"Metadata-Flavor": "Google"}
 AZURE_HEADERS = {"Metadata": "true"}
@@ -52,7 +56,7 @@ def find_instance(environment: Mapping[str, str] | None = None) -> Instance | No
     if environment.get("RUNPOD_POD_ID"):
         return _instance("RunPod", dict(environment), "RUNPOD_POD_ID", "RUNPOD_GPU_NAME")
     base = metadata_base(environment)
-    return _ask_everybody(base) if base else None
+    return _ask_everybody(base) if base and _is_anybody_there(base) else None
 
 
 def metadata_base(environment: Mapping[str, str] | None = None) -> str:
@@ -70,13 +74,25 @@ def metadata_base(environment: Mapping[str, str] | None = None) -> str:
     return BASE if word or read_settings().cost.metadata else ""
 
 
+def _is_anybody_there(base: str) -> bool:
+    """Whether a connection is taken; the kernel takes it, however busy the service or this is."""
+    url = urllib.parse.urlsplit(base)
+    try:
+        port = url.port or (443 if url.scheme == "https" else 80)
+        address = (url.hostname or "", port)
+        socket.create_connection(address, timeout=_CONNECTS_WITHIN_S).close()
+    except (OSError, ValueError):
+        return False
+    return True
+
+
 def _ask_everybody(base: str) -> Instance | None:
-    """The first answer that makes sense; later ones than 0.3 s are not waited for."""
+    """The first answer that makes sense; later ones than two seconds are not waited for."""
     answers: Queue[Instance | None] = Queue()
     # Daemon threads: a connection that hangs must not keep the command from ending.
     for ask in _CLOUDS:
         Thread(target=lambda ask=ask: answers.put(ask(base)), daemon=True).start()
-    deadline = time.monotonic() + WITHIN_S
+    deadline = time.monotonic() + _ANSWERS_WITHIN_S
     for _ in _CLOUDS:
         try:
             found = answers.get(timeout=max(0.0, deadline - time.monotonic()))
@@ -91,7 +107,6 @@ def ask_metadata(
     url: str,
     headers: Mapping[str, str] | None = None,
     method: str = "GET",
-    within_s: float = WITHIN_S,
 ) -> str | None:
     """The text at `url`, empty where the service says that there is none; None without an answer.
 
@@ -100,7 +115,7 @@ def ask_metadata(
     opener = _opener(is_https=url.startswith("https:"))
     request = urllib.request.Request(url, headers=dict(headers or {}), method=method)
     try:
-        with opener.open(request, timeout=within_s) as answer:
+        with opener.open(request, timeout=_ANSWERS_WITHIN_S) as answer:
             return str(answer.read(_MOST_BYTES).decode("utf-8", "replace")).strip()
     except urllib.error.HTTPError as error:
         return "" if error.code == http.client.NOT_FOUND else None
@@ -136,10 +151,10 @@ def json_object(text: str | None) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def aws_headers(base: str, within_s: float = WITHIN_S) -> dict[str, str] | None:
+def aws_headers(base: str) -> dict[str, str] | None:
     """The headers by which AWS answers, good for a minute; None when it gives no token."""
     ttl = {"X-aws-ec2-metadata-token-ttl-seconds": "60"}
-    token = ask_metadata(f"{base}/latest/api/token", ttl, "PUT", within_s)
+    token = ask_metadata(f"{base}/latest/api/token", ttl, "PUT")
     # IMDSv2 answers only with a token; version 1 may be switched off.
     return {"X-aws-ec2-metadata-token": token} if token else None
 

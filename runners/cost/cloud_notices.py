@@ -19,7 +19,6 @@ from runners.cost.cloud import (
     json_object,
 )
 
-ANSWERS_WITHIN_S = 2.0
 _AGREES_S = 15.0
 
 
@@ -45,7 +44,7 @@ def ask_notice(provider: str, base: str, now: float) -> CloudNotice | None:
 
 
 def _ask_aws(base: str, now: float) -> CloudNotice | None:
-    headers = aws_headers(base, ANSWERS_WITHIN_S)
+    headers = aws_headers(base)
     if headers is None:
         raise Unanswered
     found = json_object(_text(f"{base}/latest/meta-data/spot/instance-action", headers))
@@ -114,7 +113,7 @@ def _azure_notice(event: dict[str, Any], now: float) -> CloudNotice:
 
 
 def _text(url: str, headers: dict[str, str]) -> str:
-    text = ask_metadata(url, headers, within_s=ANSWERS_WITHIN_S)
+    text = ask_metadata(url, headers)
     if text is None:
         raise Unanswered
     return text

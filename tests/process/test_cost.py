@@ -8,8 +8,6 @@ import json
 import sys
 import time
 from decimal import Decimal
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
 
 import pytest
 
@@ -18,6 +16,7 @@ from runners.host.clock import Moment
 from runners.host.exit_status import read_exit_status
 from runners.host.locks import is_held
 from runners.lifecycle.launch.adopt import adopt_orphans
+from tests.clouds import serving
 from tests.command_text import (
     EARLIER_SESSION,
     NOT_ENTERED,
@@ -249,29 +248,12 @@ def test_a_damaged_session_is_said_loudly_and_counts_nothing(cli: CommandLine) -
 def test_a_machine_that_its_cloud_names_needs_no_price(
     eight: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Droplet(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.send_response(200 if self.path == "/metadata/v1.json" else 404)
-            self.end_headers()
-            self.wfile.write(b'{"droplet_id": 2756294, "region": "atl1"}')
-
-        do_PUT = do_GET
-
-        def log_message(self, *_: object) -> None:
-            """Nothing."""
-
     refused = eight.run("session", "start", "--budget", "100", exits=2)
     assert "amd-cloud-mi300x, tensorwave-mi300x" in refused.stderr, "those that may be it are named"
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Droplet)
-    thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    try:
-        monkeypatch.setenv("FRESNEL_METADATA", f"http://127.0.0.1:{server.server_address[1]}")
+    with serving() as cloud:
+        cloud.is_digitalocean(2756294, "atl1")
+        monkeypatch.setenv("FRESNEL_METADATA", cloud.url)
         done = eight.run("session", "start", "--budget", "100")
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
     assert f"price amd-cloud-mi300x: DigitalOcean {RENTED_OUT}" in done.stderr
     found = eight.json("cost")
     assert (found["provider"], found["instance"], found["usd_per_hour"]) == (

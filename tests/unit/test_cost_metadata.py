@@ -79,6 +79,12 @@ def test_silence_is_not_waited_for(cloud: Cloud) -> None:
     assert find_instance() is None, "who waits half a minute gets an answer"
 
 
+def test_a_cloud_that_is_slow_to_answer_is_waited_for(cloud: Cloud) -> None:
+    cloud.pages = {("GET", "/metadata/v1.json"): ({}, {"droplet_id": 1})}
+    cloud.answers_after_s = 0.5
+    assert find_instance() == Instance("DigitalOcean", "1")
+
+
 def test_nobody_is_asked_unless_the_settings_allow_it(
     cloud: Cloud, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
