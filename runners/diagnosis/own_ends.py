@@ -9,7 +9,7 @@ from runners.diagnosis.verdict import Diagnosis
 from runners.model.closed import assert_never
 from runners.model.endings import EndingCause, ending_text
 from runners.model.states import State
-from runners.model.wrappers import started_in_the_end, unwrapped
+from runners.model.wrappers import started_in_the_end
 
 OWN_TIME_LIMIT = "own_time_limit"
 """The class of a run that the `timeout` of its own command ended."""
@@ -86,7 +86,7 @@ def _own_doing(evidence: Evidence, looked: tuple[str, ...]) -> Diagnosis | None:
 
 def _own_time_limit(evidence: Evidence, looked: tuple[str, ...]) -> Diagnosis | None:
     """The `timeout` that the command itself begins with (timeout(1): its exit status is 124)."""
-    layers = started_in_the_end(unwrapped(evidence.argv)).layers
+    layers = started_in_the_end(evidence.argv).layers
     limit = next(
         (outer[: len(outer) - len(inner)] for outer, inner in pairwise(layers)
          if PurePath(outer[0]).name == "timeout"),

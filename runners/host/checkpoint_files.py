@@ -81,15 +81,7 @@ def _safetensors_proof(start: bytes, size: int, path: str) -> bool:
                 for name, tensor in header.items()
                 if name != "__metadata__"
             ]
-        except (
-            ValueError,
-            KeyError,
-            TypeError,
-            IndexError,
-            AttributeError,
-            ArithmeticError,
-            RecursionError,
-        ):
+        except _NO_HEADER:
             return False
     return bool(8 + length + max(ends, default=0) <= size)
 

@@ -5,14 +5,14 @@ read them; what they cannot mean for certain is None.
 """
 
 from collections.abc import Sequence
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import NamedTuple
 
 from runners.model.late_pattern import late_pattern
 from runners.model.launchers import traits_of
 from runners.model.plan import LaunchPlan
 from runners.model.spec import GpuRequest, RunSpec
-from runners.model.wrappers import started_in_the_end, unwrapped
+from runners.model.wrappers import started_in_the_end
 
 _PYTHON = late_pattern(r"pythonw?\d*(?:\.\d+)?")
 _PYTHON_VALUES = ("-W", "-X", "--check-hash-based-pycs")
@@ -26,6 +26,8 @@ _ACCELERATE_SWITCHES = frozenset(
     {"multi-gpu", "cpu", "tpu", "use-deepspeed", "use-fsdp", "quiet", "debug", "no-python"}
     | {"module", "same-network", "enable-cpu-affinity", "use-parallelism-config"}
 )
+_RUN_SCRIPTS = ("cProfile", "profile", "pdb", "trace", "coverage", "debugpy", "kernprof", "scalene")
+"""Modules that run the first script among their arguments."""
 _LAUNCHER_PROCESSES = {"nproc-per-node", "num-processes"}
 
 
@@ -51,6 +53,12 @@ def python_command(argv: Sequence[str]) -> PythonCommand | None:
     found = started_in_the_end(argv)
     command = _python_command(found.argv) if found.argv else None
     return command if command is None or found.is_one else command._replace(processes=None)
+
+
+def script_of(argv: Sequence[str], folder: Path) -> Path | None:
+    """The file that `argv` runs by Python in `folder`, be it there or not; None for a module."""
+    command = python_command(argv)
+    return folder / command.script if command is not None and command.script else None
 
 
 def _python_command(argv: Sequence[str]) -> PythonCommand | None:
@@ -113,7 +121,7 @@ def started_by(spec: RunSpec, argv: Sequence[str], asked: int) -> int | None:
     """The processes that `argv` starts, `asked` of a launcher for it; None where it decides."""
     if traits_of(spec.launcher).starts_processes:
         return asked
-    command = python_command(unwrapped(argv))
+    command = python_command(argv)
     return command.processes if command is not None else None
 
 
@@ -128,6 +136,9 @@ def _interpreted(arguments: list[str]) -> PythonCommand | None:
                 return _launched("torchrun", rest, _TORCHRUN_SWITCHES)
             if module in _ACCELERATE:
                 return _launched("accelerate", rest, _ACCELERATE_SWITCHES)
+            at = next((at for at, word in enumerate(rest) if word.endswith(".py")), None)
+            if module in _RUN_SCRIPTS and at is not None:
+                return PythonCommand(rest[at], "", tuple(rest[at + 1 :]), 1)
             return PythonCommand("", module, tuple(rest), 1)
         elif not word.startswith("-"):
             return PythonCommand(word, "", tuple(arguments), 1)

@@ -24,7 +24,7 @@ class VendorTraits(NamedTuple):
     `instances_by_uuid` says that a part of a card has no index there. `inherited` are variables of
     its platform that would contradict an allocation. `allocator` is the variable of PyTorch's
     allocator, `serial` the one that runs kernels one after the other, with its value. `repairs`
-    says how a card replaces bad memory.
+    says how a card replaces bad memory, `container_flag` is how Apptainer shows the GPUs.
     """
 
     platform: Platform
@@ -33,6 +33,7 @@ class VendorTraits(NamedTuple):
     allocator: str
     serial: tuple[str, str]
     repairs: str
+    container_flag: str
     checks: frozenset[VendorCheck]
     beside: Mapping[str, str] = {}
     instances_by_uuid: bool = False
@@ -49,6 +50,7 @@ _NVIDIA = VendorTraits(
     allocator="PYTORCH_CUDA_ALLOC_CONF",
     serial=("CUDA_LAUNCH_BLOCKING", "1"),
     repairs="rows remapped",
+    container_flag="--nv",
     checks=frozenset({"driver"}),
     reports_xid=True,
 )
@@ -60,6 +62,7 @@ _AMD = VendorTraits(
     allocator="PYTORCH_HIP_ALLOC_CONF",
     serial=("AMD_SERIALIZE_KERNEL", "3"),
     repairs="pages retired",
+    container_flag="--rocm",
     checks=frozenset({"RCCL", "architecture override"}),
 )
 

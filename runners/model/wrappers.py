@@ -55,6 +55,10 @@ _SUBCOMMANDS = {
     "rocprofv3": "",
     "strace": "",
     "xvfb-run": "",
+    "coverage": "run",
+    "kernprof": "",
+    "scalene": "",
+    "viztracer": "",
 }
 """Profilers and the like, with the word that has to follow."""
 _ENVIRONMENTS = dict.fromkeys(
@@ -65,9 +69,10 @@ _LAUNCHERS = dict.fromkeys(("mpirun", "mpiexec", "srun", "horovodrun", "deepspee
 """Programs that start several processes, here or elsewhere."""
 STARTERS = frozenset({*_STARTERS, *_SUBCOMMANDS, *_ENVIRONMENTS, *_LAUNCHERS})
 _ASSIGNED = late_pattern(r"[A-Za-z_]\w*=.*", re.DOTALL)
-_PROGRAM = late_pattern(
-    rf"(?:.*/)?(?:python[\d.]*|torchrun|accelerate|{'|'.join(SHELLS)})|.+\.(?:py|sh)", re.DOTALL
-)
+_CONTAINERS = ("docker", "podman", "nerdctl", "apptainer", "singularity", "enroot")
+"""What these start has other files: nothing is looked for behind them."""
+_NAMED = "|".join((r"python[\d.]*", "torchrun", "accelerate", *SHELLS, *_CONTAINERS))
+_PROGRAM = late_pattern(rf"(?:.*/)?(?:{_NAMED})|.+\.(?:py|sh)", re.DOTALL)
 
 
 def unwrapped(argv: Sequence[str]) -> list[str]:
@@ -96,8 +101,11 @@ class WrappedCommand(NamedTuple):
 
 
 def started_in_the_end(argv: Sequence[str]) -> WrappedCommand:
-    """What `argv` starts in the end; itself where that is not known for certain."""
-    layers, inner = list[list[str]](), [*argv]
+    """What `argv` starts in the end; itself where that is not known for certain.
+
+    What a plan has put before it is none of it.
+    """
+    layers, inner = list[list[str]](), unwrapped(argv)
     while inner or not layers:
         layers.append(inner)
         inner = _behind(PurePath(inner[0]).name, inner[1:]) if inner else []

@@ -16,7 +16,7 @@ from runners.verify.checkpoint_facts import checkpoint_facts, named_checkpoint
 from runners.verify.config_facts import config_facts, with_configuration
 from runners.verify.data_facts import file_facts, path_facts, run_check
 from runners.verify.facts import CheckpointFacts, LaunchFacts, concerns
-from runners.verify.program_facts import ask_interpreter, script_of, start_facts
+from runners.verify.program_facts import ask_interpreter, present_script, start_facts
 from runners.verify.resource_facts import (
     EarlierCheckpoints,
     batch_facts,
@@ -39,7 +39,7 @@ def collect(
     allocation = allocation_of(run.decision)
     folder, directory = Path(plan.working_directory), Path(plan.directory)
     placeholders = placeholder_values(launch_inputs(spec, plan.run, directory, allocation))
-    script = script_of(plan.argv, folder)
+    script = present_script(plan.argv, folder)
 
     def wants(*names: CheckGroup) -> bool:
         return not groups or any(name in groups for name in names)

@@ -13,9 +13,7 @@ import msgspec
 
 from runners.lifecycle.launch.interpreter import interpreter_of
 from runners.lifecycle.launch.program_options import options_of, read_script
-from runners.lifecycle.launch.scripts import absent_script
-from runners.model.python_command import python_command
-from runners.model.wrappers import unwrapped
+from runners.model.python_command import python_command, script_of
 from runners.state.decoding import any_json, decode
 from runners.verify.facts import InterpreterFacts, StartFacts
 
@@ -40,13 +38,13 @@ def ask_interpreter(
     interpreter = interpreter_of(argv, environment)
     if interpreter is None:
         return None
-    script = script_of(argv, folder)
+    script = present_script(argv, folder)
     wanted = list(dict.fromkeys([*imports, *(imports_of(script) if script is not None else ())]))
     request = {
         "imports": wanted,
         "torch": "torch" in wanted or _is_launched_by_torch(argv),
         "folder": str(script.parent if script is not None else folder),
-        "module": command.module if (command := python_command(unwrapped(argv))) else "",
+        "module": command.module if (command := python_command(argv)) else "",
     }
     try:
         done = subprocess.run(
@@ -76,30 +74,28 @@ def ask_interpreter(
         )
 
 
-def script_of(argv: Sequence[str], folder: Path) -> Path | None:
-    """The Python file that `argv` runs: its first word that is one; None for a module."""
-    for word in argv[1:]:
-        path = folder / word
-        if word.endswith(".py") and path.is_file():
-            return path
-    return None
+def present_script(argv: Sequence[str], folder: Path) -> Path | None:
+    """The file that `argv` runs by Python, where it is there."""
+    script = script_of(argv, folder)
+    return script if script is not None and script.is_file() else None
 
 
 def start_facts(argv: Sequence[str], folder: Path) -> StartFacts | None:
     """What `argv` runs by Python, and what of it is not there; None for another program."""
-    command = python_command(unwrapped(argv))
+    command = python_command(argv)
     if command is None:
         return None
-    script = folder / command.script
-    exists = absent_script(argv, folder) is None
+    script = script_of(argv, folder)
+    exists = script is None or script.exists()
     unknown: list[tuple[str, str]] = []
-    options = options_of(script) if command.script and script.is_file() else None
+    present = present_script(argv, folder)
+    options = options_of(present) if present is not None else None
     if options is not None:
         for flag in options.unknown(command.arguments):
             near = get_close_matches(flag, options.names, 1)
             unknown.append((flag, near[0] if near else ""))
     return StartFacts(
-        str(script) if command.script else "",
+        str(script or ""),
         exists,
         command.module,
         command.launcher,

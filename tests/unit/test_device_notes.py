@@ -4,12 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from runners.lifecycle.launch.device_notes import device_notes
+from runners.lifecycle.launch.command_notes import command_notes
 from runners.model.vendors import traits_of_vendor
 from runners.model.wrappers import STDBUF
 
 NVIDIA, AMD = traits_of_vendor("nvidia"), traits_of_vendor("simulated-amd")
 SCRIPTS = {
+    "a.py": "",
     "bad.py": 'import os\n# os.environ["CUDA_VISIBLE_DEVICES"] = "5"\n'
     'os.environ["CUDA_VISIBLE_DEVICES"] = args.gpu  # mine\n',
     "given.py": 'gpus = os.environ["CUDA_VISIBLE_DEVICES"]\n'
@@ -41,7 +42,7 @@ def folder(tmp_path: Path) -> Path:
     ],
 )  # fmt: skip
 def test_who_sets_the_visible_gpus_is_told(command: list[str], found: str, folder: Path) -> None:
-    (note,) = device_notes([*STDBUF, *command], folder, NVIDIA)
+    (note,) = command_notes([*STDBUF, *command], folder, NVIDIA)
     assert note.startswith(found)
 
 
@@ -50,23 +51,47 @@ def test_who_sets_the_visible_gpus_is_told(command: list[str], found: str, folde
     [
         ["python", "given.py"],
         ["bash", "given.sh"],
-        ["python", "not_there.py"],
         ["bash", "-c", "CUDA_VISIBLE_DEVICES=$CUDA_VISIBLE_DEVICES python a.py"],
         ["apptainer", "exec", "--nv", "a.sif", "python", "a.py"],
+        ["apptainer", "exec", "instance://box", "python", "a.py"],
+        ["apptainer", "pull", "docker://a"],
+        ["enroot", "start", "-e", "CUDA_VISIBLE_DEVICES", "a", "python", "/in/it.py"],
+        ["podman", "run", "--env-host", "--init", "a", "python", "/in/it.py"],
+        ["srun", "apptainer", "exec", "--nv", "a.sif", "python", "/in/it.py"],
         ["docker", "build", "-t", "a", "."],
         ["docker", "run", "--init", "-e", "CUDA_VISIBLE_DEVICES", "a", "python", "a.py", "-d", "b"],
     ],
 )
 def test_nothing_is_said_of_a_command_that_keeps_to_them(command: list[str], folder: Path) -> None:
-    assert device_notes(command, folder, NVIDIA) == ()
+    assert command_notes(command, folder, NVIDIA) == ()
 
 
 def test_a_container_gets_neither_the_gpus_nor_every_signal(folder: Path) -> None:
     run = ["docker", "run", "--gpus", "all", "image", "python", "a.py"]
-    gpus, ending = device_notes(run, folder, NVIDIA)
+    gpus, ending = command_notes(run, folder, NVIDIA)
     assert gpus.endswith("add -e CUDA_VISIBLE_DEVICES -e CUDA_DEVICE_ORDER")
     assert ending.startswith("add --init")
-    gpus, ending = device_notes(["podman", "run", "-d", "image"], folder, AMD)
+    gpus, ending = command_notes(["podman", "run", "-d", "image"], folder, AMD)
     assert gpus.endswith("add -e HIP_VISIBLE_DEVICES") and "leave -d out" in ending
-    (ending,) = device_notes(["docker", "exec", "-e", "HIP_VISIBLE_DEVICES", "box"], folder, AMD)
+    (ending,) = command_notes(["docker", "exec", "-e", "HIP_VISIBLE_DEVICES", "box"], folder, AMD)
     assert ending.startswith("`docker exec`")
+
+
+@pytest.mark.parametrize("before", ["sudo -E", "env A=1", "nice", "srun -n 1", "timeout 3h"])
+def test_a_container_is_seen_behind_another_program(before: str, folder: Path) -> None:
+    for words in (
+        "docker run image python /in/it.py",
+        "docker container run -d image",
+        "singularity exec a.sif python /in/it.py",
+        "enroot start image /in/it.sh",
+    ):
+        alone = command_notes(words.split(), folder, NVIDIA)
+        assert alone and command_notes([*before.split(), *words.split()], folder, NVIDIA) == alone
+
+
+def test_apptainer_shows_gpus_only_by_its_vendor_s_flag(folder: Path) -> None:
+    for traits, flag in ((NVIDIA, "--nv"), (AMD, "--rocm")):
+        run = ["apptainer", "exec", "a.sif", "python", "/in/it.py"]
+        (note,) = command_notes(run, folder, traits)
+        assert note.startswith(f"add {flag} to `apptainer exec`")
+        assert not command_notes(run, folder, None)

@@ -1,5 +1,6 @@
 """How many processes a run starts: as its launcher or its command says, never its GPUs' number."""
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -7,11 +8,17 @@ import pytest
 
 from runners.diagnosis.evidence import gather_evidence
 from runners.diagnosis.remedy.case import Case
-from runners.model.python_command import devices_of, processes_started
+from runners.host.identity import host_name
+from runners.lifecycle.launch.planner import plan_run
+from runners.lifecycle.launch.probe_results import ProbeResult, keep_probe, probe_of
+from runners.model.gpus import GpuReading, GpuSnapshot
+from runners.model.python_command import computing_processes, devices_of, processes_started
 from runners.model.run import Run
-from runners.model.spec import GpuRequest, RunSpec
+from runners.model.spec import GpuRequest, Parameter, RunSpec
 from runners.model.states import State
 from runners.model.wrappers import STDBUF
+from runners.scheduling.allocation import Allocation
+from runners.scheduling.queue_order import Granted
 from runners.state.layout import StateDirectory
 from runners.state.rank_processes import processes_of
 from tests.support import make_plan, make_run
@@ -62,3 +69,21 @@ def test_batch_and_rate_follow_the_processes_and_not_the_gpus(
 ) -> None:
     spec = RunSpec("demo", "demo", launcher, command=command)
     assert devices_of(spec, GpuRequest(count=FOUR_GPUS), 8) == expected
+
+
+def test_a_probe_is_told_for_the_processes_that_the_plan_starts(tmp_path: Path) -> None:
+    gpus = tuple(GpuSnapshot(index, f"GPU-{index}", "H100", "nvidia") for index in range(FOUR_GPUS))
+    reading = GpuReading(0.0, host_name(), "nvml", gpus)
+    started = ("-m", "torch.distributed.run", "--nproc_per_node=${parameters.ranks}", "train.py")
+    spec = RunSpec(
+        "demo", "demo", "command", command=(sys.executable, *started), gpus=GpuRequest(FOUR_GPUS),
+        parameters=(Parameter("ranks", 2, 2, "int", ""),), working_directory=str(tmp_path),
+    )  # fmt: skip
+    state = StateDirectory(tmp_path)
+    result = ProbeResult("demo", "H100", 2, "batch", 48, 0.0)
+    keep_probe(state, result)
+    directory = state.run("20261120-101500-demo-7f3a")
+    decision = Granted(Allocation(gpus))
+    planned = plan_run(directory, spec, decision, reading, None)
+    assert probe_of(state, spec, gpus, computing_processes(planned.plan)) == result
+    assert any("batch=48 fits at most" in note for note in planned.plan.notes)

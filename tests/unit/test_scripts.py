@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from runners.lifecycle.launch.scripts import script_notes
+from runners.lifecycle.launch.command_notes import command_notes
 from runners.model.wrappers import STDBUF
 
 SCRIPTS = {
@@ -41,7 +41,7 @@ def folder(tmp_path: Path) -> Path:
     ],
 )
 def test_a_program_in_the_background_is_told(command: list[str], where: str, folder: Path) -> None:
-    (note,) = script_notes([*STDBUF, *command], folder)
+    (note,) = command_notes([*STDBUF, *command], folder, None)
     assert note.startswith(f"{where} leaves a program in the background")
 
 
@@ -53,7 +53,7 @@ def test_a_program_in_the_background_is_told(command: list[str], where: str, fol
     ],
 )
 def test_output_that_goes_elsewhere_is_told(command: list[str], file: str, folder: Path) -> None:
-    (note,) = script_notes([*STDBUF, *command], folder)
+    (note,) = command_notes([*STDBUF, *command], folder, None)
     assert f"output to {file}:" in note
 
 
@@ -66,7 +66,7 @@ def test_output_that_goes_elsewhere_is_told(command: list[str], file: str, folde
     ],
 )
 def test_whose_exit_code_it_will_be_is_told(command: list[str], where: str, folder: Path) -> None:
-    (note,) = script_notes([*STDBUF, *command], folder)
+    (note,) = command_notes([*STDBUF, *command], folder, None)
     assert note.startswith(f"{where} ends in `tee`")
 
 
@@ -88,4 +88,4 @@ def test_whose_exit_code_it_will_be_is_told(command: list[str], where: str, fold
     ],
 )
 def test_nothing_is_said_of_a_command_that_waits(command: list[str], folder: Path) -> None:
-    assert not script_notes([*STDBUF, *command], folder)
+    assert not command_notes([*STDBUF, *command], folder, None)

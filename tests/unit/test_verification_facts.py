@@ -13,7 +13,7 @@ from runners.state.layout import StateDirectory
 from runners.verify.checkpoint_facts import checkpoint_facts, named_checkpoint
 from runners.verify.config_facts import unread_keys
 from runners.verify.data_facts import path_facts, rule_facts
-from runners.verify.program_facts import imports_of, script_of
+from runners.verify.program_facts import imports_of, present_script
 from runners.verify.resource_facts import (
     batch_facts,
     disk_facts,
@@ -131,7 +131,8 @@ def test_imports_that_always_happen(tmp_path: Path) -> None:
         "def f():\n    import scipy\n"
     )
     assert list(imports_of(script)) == ["torch", "PIL"]
-    assert script_of(["python", "-u", "pkg/train.py", "x.py"], tmp_path) == script
+    assert present_script(["python", "-u", "pkg/train.py", "x.py"], tmp_path) == script
+    assert present_script(["mytool", "pkg/train.py"], tmp_path) is None
     script.write_text("def broken(:\n")
     assert not list(imports_of(script))
 

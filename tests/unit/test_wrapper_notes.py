@@ -1,8 +1,10 @@
 """What a plan says of programs that start another one out of a run's reach or sight."""
 
+from pathlib import Path
+
 import pytest
 
-from runners.lifecycle.launch.wrapper_notes import wrapper_notes
+from runners.lifecycle.launch.command_notes import command_notes
 
 
 @pytest.mark.parametrize(
@@ -18,8 +20,11 @@ from runners.lifecycle.launch.wrapper_notes import wrapper_notes
         (["sudo", "-u", "me", "python", "a.py"], "--preserve-env"),
     ],
 )
-def test_what_starts_its_program_elsewhere_is_told(command: list[str], advice: str) -> None:
-    (note,) = wrapper_notes(command)
+def test_what_starts_its_program_elsewhere_is_told(
+    command: list[str], advice: str, tmp_path: Path
+) -> None:
+    (tmp_path / "a.py").touch()
+    (note,) = command_notes(command, tmp_path, None)
     assert advice in note and note.count("`") % 2 == 0
 
 
@@ -37,5 +42,7 @@ def test_what_starts_its_program_elsewhere_is_told(command: list[str], advice: s
         [],
     ],
 )
-def test_nothing_is_said_of_others(command: list[str]) -> None:
-    assert not wrapper_notes(command)
+def test_nothing_is_said_of_others(command: list[str], tmp_path: Path) -> None:
+    for name in ("a.py", "ssh"):
+        (tmp_path / name).touch()
+    assert not command_notes(command, tmp_path, None)

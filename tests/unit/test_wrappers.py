@@ -6,11 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from runners.lifecycle.launch.device_notes import device_notes
+from runners.lifecycle.launch.command_notes import command_notes
 from runners.lifecycle.launch.interpreter import interpreter_of
 from runners.lifecycle.launch.resumed_spec import resume_flag
-from runners.lifecycle.launch.scripts import absent_script, script_notes
-from runners.model.python_command import python_command
+from runners.model.python_command import python_command, script_of
 from runners.model.vendors import traits_of_vendor
 from runners.model.wrappers import started_in_the_end
 from runners.presets.load import command_spec
@@ -41,9 +40,10 @@ def test_what_is_known_of_a_program_is_known_behind_another(before: str, tmp_pat
     (tmp_path / "train.py").write_text(SCRIPT)
     argv = shlex.split(f"{before} python train.py")
     traits = traits_of_vendor("nvidia")
-    assert device_notes(argv, tmp_path, traits) == device_notes(argv[-2:], tmp_path, traits) != ()
+    (note,) = command_notes(argv[-2:], tmp_path, traits)
+    assert note in command_notes(argv, tmp_path, traits)
     assert resume_flag(command_spec(argv), tmp_path) == "--resume"
-    assert absent_script([*argv[:-1], "no.py"], tmp_path) == tmp_path / "no.py"
+    assert script_of(argv, tmp_path) == tmp_path / "train.py"
 
 
 @pytest.mark.parametrize("before", BEFORE)
@@ -51,6 +51,33 @@ def test_another_program_s_python_is_not_taken_for_the_one_in_path(before: str) 
     found = interpreter_of([*before.split(), str(PYTHON), "train.py"])
     chosen_elsewhere = before.startswith(("uv", "conda", "mpirun"))
     assert found == (None if chosen_elsewhere else PYTHON)
+
+
+@pytest.mark.parametrize(
+    "words, script",
+    [
+        ("mytool conf.py", ""),
+        ("bash run.sh conf.py", ""),
+        ("python -m package conf.py", ""),
+        ("docker run image python train.py", ""),
+        ("srun docker run image python train.py", ""),
+        ("python -m cProfile -o out train.py --lr 1", "train.py"),
+        ("coverage run train.py conf.py", "train.py"),
+        ("kernprof -l train.py", "train.py"),
+        ("./train.py conf.py", "train.py"),
+        ("deepspeed --num_gpus 4 train.py", "train.py"),
+    ],
+)
+def test_which_word_is_the_script_of_python(words: str, script: str, tmp_path: Path) -> None:
+    expected = tmp_path / script if script else None
+    assert script_of(words.split(), tmp_path) == expected
+
+
+def test_a_profiler_s_own_python_runs_its_script(tmp_path: Path) -> None:
+    tool = tmp_path / "coverage"
+    tool.write_text(f"#!{PYTHON}\n")
+    tool.chmod(0o755)
+    assert interpreter_of([str(tool), "run", "train.py"]) == PYTHON
 
 
 def test_how_many_processes_it_starts() -> None:
@@ -67,10 +94,8 @@ def test_how_many_processes_it_starts() -> None:
 
 def test_a_shell_s_script_is_read_behind_another_program(tmp_path: Path) -> None:
     (tmp_path / "run.sh").write_text("python train.py &\n")
-    assert script_notes(["nice", "bash", "run.sh"], tmp_path)
-    assert script_notes(["nice", "bash", "run.sh"], tmp_path) == script_notes(
-        ["bash", "run.sh"], tmp_path
-    )
+    notes = command_notes(["bash", "run.sh"], tmp_path, None)
+    assert notes and command_notes(["nice", "bash", "run.sh"], tmp_path, None) == notes
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from runners.host.files import open_binary, read_plain
 from runners.model.late_pattern import late_pattern
-from runners.model.wrappers import started_in_the_end, unwrapped
+from runners.model.wrappers import started_in_the_end
 
 _VERSION = late_pattern(r"(\d+\.\d+(?:\.\d+)?)")
 _FULL_VERSION = late_pattern(r"(\d+\.\d+\.\d+)")
@@ -48,15 +48,18 @@ def interpreter_of(argv: Sequence[str], environment: Mapping[str, str] = os.envi
 
     None when it is not Python, and where another program chooses it.
     """
-    found = started_in_the_end(unwrapped(argv))
+    found = started_in_the_end(argv)
     if not found.same_python:
         return None
-    program = Path(shutil.which(found.argv[0], path=environment.get("PATH")) or found.argv[0])
-    if program.name.startswith("python"):
-        return program
-    # Scripts that pip installs name their interpreter in the first line.
-    named = Path(_first_line(program).removeprefix("#!").split(" ")[0])
-    return named if named.name.startswith("python") else None
+    for layer in reversed(found.layers):
+        name = layer[0] if layer else ""
+        program = Path(shutil.which(name, path=environment.get("PATH")) or name)
+        # Scripts that pip installs name their interpreter in the first line.
+        named = Path(_first_line(program).removeprefix("#!").split(" ")[0])
+        for python in (program, named):
+            if python.name.startswith("python"):
+                return python
+    return None
 
 
 def python_version(interpreter: Path) -> str | None:

@@ -5,12 +5,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from runners.host.slurm_job import slurm_job
-from runners.lifecycle.launch.device_notes import device_notes
+from runners.lifecycle.launch.command_notes import command_notes
 from runners.lifecycle.launch.placeholder_values import LaunchInputs
 from runners.lifecycle.launch.probe_results import probe_notes
 from runners.lifecycle.launch.requirements import MissingPackages
-from runners.lifecycle.launch.scripts import script_notes
-from runners.lifecycle.launch.wrapper_notes import wrapper_notes
 from runners.model.gpus import GpuSnapshot
 from runners.model.late_pattern import late_pattern
 from runners.model.launchers import PROCESS_LAUNCHERS, traits_of
@@ -20,7 +18,6 @@ from runners.model.scaling import batch_notes
 from runners.model.spec import RunSpec
 from runners.model.units import gpus_text
 from runners.model.vendors import traits_of_vendor
-from runners.model.wrappers import unwrapped
 from runners.scheduling.memory_warning import memory_notes, oom_warnings
 from runners.scheduling.visibility import ALL_VARIABLES
 from runners.state.layout import StateDirectory
@@ -39,22 +36,22 @@ def plan_notes(
 ) -> tuple[str, ...]:
     """What a person should know before the run starts, each once; what is missing comes first."""
     spec, gpus, node = inputs.spec, inputs.allocation.gpus, inputs.spec.node
-    notes = [*spec.warnings, *script_notes(argv, folder), *wrapper_notes(unwrapped(argv))]
+    traits = traits_of_vendor(gpus[0].vendor) if gpus else None
+    processes = started_by(spec, argv, inputs.processes) or inputs.processes
+    devices = processes * (node.count if node else 1)
+    notes = [*spec.warnings, *command_notes(argv, folder, traits)]
     notes += _placeholder_notes(spec)
     notes += inputs.allocation.notes
     notes += _exported_notes(spec, gpus)
     if not inputs.allocation.asked:  # of GPUs that are only awaited nothing is known
         notes += oom_warnings(state, spec.preset, spec.name, gpus, spec.gpus.share_memory)
-        notes += probe_notes(state, spec, gpus)
+        notes += probe_notes(state, spec, gpus, processes)
     if node is not None:
         which = f"{node.count} nodes" if node.by_slurm else f"node {node.rank} of {node.count}"
         where = "the first" if node.by_slurm else f"{node.address}:{node.port}"
-        processes = inputs.processes * node.count
-        notes.append(f"{which}, {processes} processes in all; they meet at {where}")
-    devices = started_by(spec, argv, inputs.processes) or inputs.processes
-    devices *= node.count if node else 1
+        in_all = inputs.processes * node.count
+        notes.append(f"{which}, {in_all} processes in all; they meet at {where}")
     if gpus:
-        notes += device_notes(argv, folder, traits_of_vendor(gpus[0].vendor))
         notes += batch_notes(spec, devices)
     notes += unused_notes(spec, len(gpus))
     notes += memory_notes(spec, devices, gpus)

@@ -7,7 +7,6 @@ import msgspec
 from runners.host.files import replace
 from runners.model.gpus import GpuSnapshot
 from runners.model.plan import AssignedGpu
-from runners.model.python_command import processes_for
 from runners.model.spec import RunSpec
 from runners.model.units import gib_text
 from runners.state.decoding import read
@@ -110,10 +109,10 @@ def settings_of(spec: RunSpec, batch: str) -> dict[str, str]:
 
 
 def probe_notes(
-    state: StateDirectory, spec: RunSpec, gpus: Sequence[GpuSnapshot]
+    state: StateDirectory, spec: RunSpec, gpus: Sequence[GpuSnapshot], processes: int
 ) -> tuple[str, ...]:
     """One note: the largest batch that fitted, and whether this one is above it."""
-    found = probe_of(state, spec, gpus, processes_for(spec, len(gpus)))
+    found = probe_of(state, spec, gpus, processes)
     if found is None:
         return ()
     value = next(
