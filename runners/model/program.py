@@ -108,10 +108,8 @@ class GpuRequest(msgspec.Struct, frozen=True, omit_defaults=True):
         return None if self.share is None else self.share.memory
 
     def chosen(self, which: "GpuRequest") -> "GpuRequest":
-        """`which` are asked for instead; what that does not say stays as it is here."""
-        names = ("memory", "model", "share", "foreign", "last")
-        kept = {name: getattr(which, name) or getattr(self, name) for name in names}
-        return msgspec.structs.replace(which, **kept)
+        """A person asks for the number or the names of `which`; all else stays as it is here."""
+        return msgspec.structs.replace(self, count=which.count, ids=which.ids, explicit=True)
 
     @property
     def wants_gpus(self) -> bool:
@@ -137,12 +135,12 @@ def chosen_gpus(count: int | str | None, ids: str | None) -> GpuRequest | None:
     ValueError for what is no such number.
     """
     if ids is not None:
-        return GpuRequest(ids=parse_gpu_ids(ids), explicit=True)
+        return GpuRequest(ids=parse_gpu_ids(ids))
     if count is None:
         return None
     if not (str(count).isdigit() or count == "all"):
         raise ValueError(f"expected a number or all, got {count!r}; gpu-ids names GPUs")
-    return msgspec.structs.replace(parse_gpu_request(count), explicit=True)
+    return parse_gpu_request(count)
 
 
 def request_in_full(value: int | str | dict[str, Any]) -> dict[str, Any]:

@@ -12,13 +12,13 @@ from typing import Any
 import msgspec
 
 from runners.model.errors import FresnelError, UnknownPreset, WrongInput
-from runners.model.spec import GpuRequest, RunSpec
+from runners.model.spec import RunSpec
 from runners.model.suggestions import nearest_hint
 from runners.presets.cross_checks import check_gpus
-from runners.presets.load import CHOICE_OF_GPUS, load_preset, open_preset, spec_of
+from runners.presets.load import load_preset, open_preset, spec_of
 from runners.presets.preset_schema import Group, Member
 from runners.presets.reading.diagnostics import Diagnostics
-from runners.presets.reading.typed import decode, keys_of
+from runners.presets.reading.typed import decode
 from runners.state.layout import preset_folders
 
 NOT_PRESETS = frozenset({"prices"})
@@ -151,17 +151,18 @@ def load_group(
                 f"--set {override}: expected RUN.KEY=VALUE with RUN one of {', '.join(names)}"
             )
     group = f"{name or path.stem}-{os.urandom(2).hex()}"
-    return [
-        _build_member(member, i, names[i], group, source, find, overrides)
+    specs = [
+        _build_member(member, i, values["runs"][i].get("gpus"), names[i], source, find, overrides)
         for i, member in enumerate(declared.runs)
     ]
+    return [msgspec.structs.replace(spec, group=group) for spec in specs]
 
 
 def _build_member(
     member: Member,
     position: int,
+    gpus: Any,
     name: str,
-    group: str,
     source: Diagnostics,
     find: Callable[[str], Path],
     overrides: Sequence[str],
@@ -170,15 +171,7 @@ def _build_member(
         f"{key}={'null' if value is None else str(value)}" for key, value in member.set.items()
     ]
     changes += [text.removeprefix(f"{name}.") for text in overrides if text.startswith(f"{name}.")]
-    spec = load_preset(find(member.preset), changes, name)
-    gpus = spec.gpus
-    keys = {text.partition("=")[0].strip() for text in changes}
-    if member.gpus is not None and keys.isdisjoint(CHOICE_OF_GPUS):
+    if member.gpus is not None:
         with source.located():
             check_gpus(member.gpus, ("runs", position, "gpus"))
-        # What is set of this member alone comes before what the group says of it.
-        fields = keys_of(GpuRequest)
-        named = [fields[key.split(".")[1]].name for key in keys if key.startswith("gpus.")]
-        own = {name: getattr(spec.gpus, name) for name in named}
-        gpus = msgspec.structs.replace(spec.gpus.chosen(member.gpus), **own)
-    return msgspec.structs.replace(spec, group=group, gpus=gpus)
+    return load_preset(find(member.preset), changes, name, gpus)

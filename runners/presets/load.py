@@ -36,13 +36,15 @@ from runners.presets.reading.typed import (
 )
 
 
-def load_preset(path: Path, overrides: Sequence[str] = (), name: str = "") -> RunSpec:
+def load_preset(
+    path: Path, overrides: Sequence[str] = (), name: str = "", gpus: Any = None
+) -> RunSpec:
     """The RunSpec of the preset file at `path` with `KEY=VALUE` overrides.
 
-    WrongInput names what is wrong.
+    They come after the `gpus` that its group says. WrongInput names what is wrong.
     """
     values, source = open_preset(path)
-    return spec_of(path, name, values, overrides, source)
+    return spec_of(path, name, values, overrides, source, gpus)
 
 
 def open_preset(path: Path) -> tuple[dict[str, Any], Diagnostics]:
@@ -81,22 +83,29 @@ def command_spec(command: Sequence[str], overrides: Sequence[str] = (), name: st
 
 
 def spec_of(
-    path: Path, name: str, values: dict[str, Any], overrides: Sequence[str], source: Diagnostics
+    path: Path,
+    name: str,
+    values: dict[str, Any],
+    overrides: Sequence[str],
+    source: Diagnostics,
+    gpus: Any = None,
 ) -> RunSpec:
-    """The RunSpec of a preset's keys after `KEY=VALUE` overrides."""
+    """The RunSpec of a preset's keys after other `gpus` and `KEY=VALUE` overrides."""
     with source.located():
         overrides = _name_config(values, overrides)
         asked = [text.partition("=")[0].strip() for text in overrides]
         devices = _usual_devices(values)
+        if gpus is not None:
+            values["gpus"] = _other_gpus(values, ("gpus",), gpus)[1]
         in_file = config_parameters(values, path, asked)
         defaults = _apply_overrides(values, overrides, source)
         spec = _spec_of(path, name, values, defaults, in_file)
-        is_explicit = not CHOICE_OF_GPUS.isdisjoint(asked)
-        gpus = msgspec.structs.replace(spec.gpus, explicit=True) if is_explicit else spec.gpus
-        return msgspec.structs.replace(spec, usual_devices=devices, gpus=gpus)
+        is_explicit = not _CHOICE_OF_GPUS.isdisjoint(asked)
+        request = spec.gpus.chosen(spec.gpus) if is_explicit else spec.gpus
+        return msgspec.structs.replace(spec, usual_devices=devices, gpus=request)
 
 
-CHOICE_OF_GPUS = frozenset({"gpus", "gpus.count", "gpus.ids"})
+_CHOICE_OF_GPUS = frozenset({"gpus", "gpus.count", "gpus.ids"})
 """The keys of an override that says how many GPUs, or which."""
 _OF_DEVICES = ("gpus", "processes", "launcher", "script", "command")
 

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from runners.model.errors import NotFound, WrongInput
+from runners.model.program import chosen_gpus
 from runners.model.spec import GpuRequest
 from runners.presets.catalogue import find_preset, list_presets, resolve_preset, resolve_runs
 
@@ -93,3 +94,29 @@ def test_a_group_s_gpus_and_an_override_leave_what_else_the_preset_says(
     (tmp_path / "presets/both.yaml").write_text(runs)
     alone, member = resolve_runs(str(tmp_path / "presets/both.yaml"), overrides)
     assert (alone.gpus.count, member.gpus) == (2, wanted)
+
+
+@pytest.mark.parametrize(
+    ("of_group", "override", "wanted"),
+    [
+        ("2", (), GpuRequest(2, required=True, memory=40 << 30, foreign=True)),
+        ("{count: 2, allow_foreign: false}", (), GpuRequest(2, required=True, memory=40 << 30)),
+        ("{count: 2, memory: 60G}", ("one.gpus=3",),
+         GpuRequest(3, required=True, memory=60 << 30, foreign=True, explicit=True)),
+    ],
+)  # fmt: skip
+def test_what_a_group_does_not_say_of_gpus_stays_and_what_it_says_counts(
+    tmp_path: Path, of_group: str, override: tuple[str, ...], wanted: GpuRequest
+) -> None:
+    wishes = "{count: 1, memory: 40G, required: true, allow_foreign: true}"
+    (tmp_path / "one.yaml").write_text(f"launcher: command\ncommand: echo\ngpus: {wishes}\n")
+    group = tmp_path / "both.yaml"
+    group.write_text(f"runs: [{{preset: ./one.yaml, name: one, gpus: {of_group}}}]\n")
+    assert resolve_runs(str(group), override)[0].gpus == wanted
+    preset = str(tmp_path / "one.yaml")
+    if override:  # a flag says the same as a key, of a preset as of a group's
+        base = resolve_preset(preset)
+        (count,) = (text.partition("=")[2] for text in override)
+        by_key = resolve_preset(preset, [f"gpus={count}"])
+        by_flag = chosen_gpus(count, None)
+        assert by_flag is not None and base.gpus.chosen(by_flag) == by_key.gpus

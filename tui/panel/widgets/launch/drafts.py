@@ -154,7 +154,7 @@ class RunDraft:
             parsed = parse_gpu_request(self.gpus.strip() or "0")
         except ValueError as error:
             raise WrongInput(f"GPUs: {error}") from None
-        return self.base.gpus.chosen(msgspec.structs.replace(parsed, explicit=True))
+        return self.base.gpus.chosen(parsed)
 
     def devices(self, present: int) -> int:
         """How many devices it computes on, on a host with `present` GPUs."""
