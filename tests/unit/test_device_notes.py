@@ -93,5 +93,5 @@ def test_apptainer_shows_gpus_only_by_its_vendor_s_flag(folder: Path) -> None:
     for traits, flag in ((NVIDIA, "--nv"), (AMD, "--rocm")):
         run = ["apptainer", "exec", "a.sif", "python", "/in/it.py"]
         (note,) = command_notes(run, folder, traits)
-        assert note.startswith(f"add {flag} to `apptainer exec`")
+        assert flag in note.split()
         assert not command_notes(run, folder, None)
