@@ -85,13 +85,14 @@ def unwrapped(argv: Sequence[str]) -> list[str]:
 
 
 class WrappedCommand(NamedTuple):
-    """What is started in the end; whether by this environment's Python, and as one process.
+    """What is started in the end; what chooses its Python, and whether it is one process.
 
     `layers` are the commands that it stands in, the outermost first: `argv` is the last.
+    `chooser` is empty where this environment's Python is meant.
     """
 
     layers: list[list[str]]
-    same_python: bool
+    chooser: str
     is_one: bool
 
     @property
@@ -109,11 +110,13 @@ def started_in_the_end(argv: Sequence[str]) -> WrappedCommand:
     while inner or not layers:
         layers.append(inner)
         inner = _behind(PurePath(inner[0]).name, inner[1:]) if inner else []
-    starters = {PurePath(layer[0]).name for layer in layers[:-1]}
-    chooses_python = {*_ENVIRONMENTS, *_LAUNCHERS, "sudo"}
-    return WrappedCommand(
-        layers, starters.isdisjoint(chooses_python), starters.isdisjoint(_LAUNCHERS)
+    starters = [PurePath(layer[0]).name for layer in layers[:-1]]
+    choosers = (
+        f"{name} {_ENVIRONMENTS.get(name, '')}".rstrip()
+        for name in starters
+        if name in (*_ENVIRONMENTS, *_LAUNCHERS, "sudo")
     )
+    return WrappedCommand(layers, next(choosers, ""), _LAUNCHERS.keys().isdisjoint(starters))
 
 
 def _behind(name: str, arguments: list[str]) -> list[str]:

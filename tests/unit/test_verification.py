@@ -101,6 +101,10 @@ BATCH = {"spec": {"parameters": (parameter("gpu", 7),)}}
 # name of the case: (check, verdict, a part of its words or advice, the facts)
 CASES: dict[str, tuple[str, str, str, LaunchFacts]] = {
     "interpreter answers": ("interpreter", "PASS", "3.11.9", facts(torch=CUDA)),
+    "interpreter chosen at the start": (
+        "interpreter", "WARN", "`uv run` chooses it",
+        facts(plan={"argv": ("nice", "uv", "run", "train.py")}),
+    ),
     "interpreter hangs": (
         "interpreter", "FAIL", "did not end",
         facts(interpreter=InterpreterFacts("/py", problem="did not end within 1 s")),

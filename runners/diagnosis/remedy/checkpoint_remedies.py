@@ -60,7 +60,7 @@ def _from_copy(case: Case, do: str, word: str) -> Case:
         raise Unfit(f"{source}: no such file")
     interpreter = interpreter_of(case.plan.argv)
     if interpreter is None:
-        raise Unfit("its program is no Python that could open it")
+        raise Unfit("no Python of the run is known that could open it")
     target = source.with_name(f"{source.stem}_{word}{source.suffix}")
     treated = _from(case, target)
     # Beside the original, never in its place: a remedy must not destroy the only checkpoint.

@@ -49,7 +49,7 @@ def interpreter_of(argv: Sequence[str], environment: Mapping[str, str] = os.envi
     None when it is not Python, and where another program chooses it.
     """
     found = started_in_the_end(argv)
-    if not found.same_python:
+    if found.chooser:
         return None
     for layer in reversed(found.layers):
         name = layer[0] if layer else ""
