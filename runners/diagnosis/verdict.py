@@ -44,9 +44,9 @@ class NotKnown(msgspec.Struct, frozen=True, tag=True):
 
 
 def cause_text(verdict: Diagnosis, step: str = "") -> str:
-    """The cause for a row or a notice: `out of GPU memory after step 812 (line 48)`."""
+    """The cause for a row or a notice: `out of GPU memory after step 812 (log line 48)`."""
     after = f" after {step}" if step else ""
-    line = "" if verdict.line_number is None else f" (line {verdict.line_number:,})"
+    line = "" if verdict.line_number is None else f" (log line {verdict.line_number:,})"
     return f"{verdict.headline}{after}{line}"
 
 

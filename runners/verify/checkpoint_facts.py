@@ -59,7 +59,11 @@ def checkpoint_facts(
         )
     size = path.stat().st_size
     if interpreter is None or size > MOST_BYTES:
-        why = "no Python of the run is known" if interpreter is None else "too large to be opened here"
+        why = (
+            "no Python of the run is known"
+            if interpreter is None
+            else "too large to be opened here"
+        )
         return CheckpointFacts(str(path), size, unseen=f"{why}; its end is where it should be")
     found = _inspect(interpreter, path, environment)
     if isinstance(found, str):

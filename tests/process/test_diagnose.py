@@ -23,7 +23,7 @@ def test_a_failed_run_is_explained_by_every_command(cli: CommandLine) -> None:
     cli.ended(run)
     found = cli.json("diagnose", run.id)["diagnosis"]
     assert (found["known"], found["class"], found["rank"]) == (True, "gpu_out_of_memory", 3)
-    assert cli.status(run)["reason"] == f"rank 3: {OUT_OF_MEMORY} after step 1 (line 2)"
+    assert cli.status(run)["reason"] == f"rank 3: {OUT_OF_MEMORY} after step 1 (log line 2)"
     assert "exit 1" in found["looked_at"]
     assert cli.json("status", run.id)["diagnosis"] == found
     text = cli.run("diagnose", run.id).stdout

@@ -113,7 +113,7 @@ def test_who_lost_the_connection_is_not_the_cause() -> None:
     lost = "RuntimeError: [../gloo/transport/tcp/pair.cc] Connection closed by peer [10.0.0.2]"
     nodes = [node("a", "failed", lost, 10.0), node("b", "failed", "killed by SIGKILL", 10.5, 1)]
     assert find_cause(nodes) == (1, "node 1 on b failed: rank 1: killed by SIGKILL")
-    told = "rank 0: another rank ended, or the network broke (line 12)"
+    told = "rank 0: another rank ended, or the network broke (log line 12)"
     kind = "peer_rank_died_or_network"
     nodes = [
         node("a", "failed", told, 10.0, None, kind),

@@ -119,7 +119,9 @@ def test_the_reason_takes_the_place_of_what_a_queued_or_failed_run_has_not() -> 
     assert remark_span(row(), cells) == (0, 0)
 
 
-@pytest.mark.parametrize("remark", ["out of GPU memory (line 1)", "no such file: 'data/train.bin'"])
+@pytest.mark.parametrize(
+    "remark", ["out of GPU memory (log line 1)", "no such file: 'data/train.bin'"]
+)
 def test_reasons_of_what_never_trained_stand_below_each_other(remark: str) -> None:
     cells = fit_columns(74)
     failed = row(state=State.FAILED, last=None, fraction=None, remark=remark)
