@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.process.conftest import CommandLine
+from runners.gpus.usage import read_recent
+from tests.process.conftest import CommandLine, record
 from tests.screen_text import FOOTER, GPUS_PANE, MONEY, PLAN
 from tests.served import Page, Served, until
 from tests.support import eventually
@@ -17,7 +18,7 @@ MADE_UP = re.compile(r"H100|VRAM|mean use|device\d+/|GiB on each GPU")
 MARK = "simulated"
 PRESET = """\
 launcher: command
-command: [sh, -c, "echo 'epoch: 1/1 | loss: 0.5'; sleep 3"]
+command: [sh, -c, "echo 'epoch: 1/1 | loss: 0.5'; until test -e seen; do sleep 0.1; done"]
 gpus: 1
 """
 COMMANDS = """\
@@ -68,7 +69,14 @@ def world(cli: CommandLine, monkeypatch: pytest.MonkeyPatch) -> CommandLine:
     (cli.folder / "presets").mkdir()
     (cli.folder / "presets" / "one.yaml").write_text(PRESET)
     cli.run("session", "start", "--rate", "2", "--since", "now", "--anyway")
-    over = cli.launch("one", "--name", "over", "--wait")
+    over = cli.launch("one", "--name", "over")
+    began = eventually(lambda: record(over).get("started"), what="a run that has begun")
+    eventually(
+        lambda: len([one for one in read_recent(cli.state) if one.time > began]) >= 3,
+        what="some seconds of history",
+    )
+    (cli.folder / "seen").touch()
+    cli.run("wait", over.id)
     live = cli.launch("--gpus", "1", "--name", "live", "--", "sleep", "600")
     eventually(lambda: cli.json("status", over.id)["usage"], what="what the run made of its GPU")
     eventually(lambda: cli.json("status", live.id)["state"] == "running")
