@@ -9,7 +9,7 @@ from runners.model.python_command import python_command
 from runners.model.run_ids import by_names
 from runners.model.units import gpus_text
 from runners.model.vendors import PLATFORMS, VendorCheck
-from runners.model.wrappers import started_in_the_end, unwrapped
+from runners.model.wrappers import started_in_the_end
 from runners.verify.facts import LaunchFacts, TorchFacts
 
 OVERRIDES = {
@@ -38,9 +38,8 @@ def check_interpreter(facts: LaunchFacts) -> Iterator[Check]:
     """Whether the run's interpreter starts and answers."""
     found = facts.interpreter
     if found is None:
-        argv = unwrapped(facts.plan.argv)
-        chooser = started_in_the_end(argv).chooser
-        if chooser and python_command(argv) is not None:
+        chooser = started_in_the_end(facts.plan.argv).chooser
+        if chooser and python_command(facts.plan.argv) is not None:
             text = f"`{chooser}` chooses it at the start: imports and PyTorch are not checked"
             advice = "they are where the command begins with the path of that Python"
             yield Check("interpreter", "WARN", text, advice)
