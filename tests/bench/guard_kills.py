@@ -117,7 +117,7 @@ def _try_one(folder: Path, seed: int, in_time_s: float) -> Trial:
     warned_by = time.monotonic() + _GIVEN_UP_AFTER_S
     # The warning is a process of its own, which may come last.
     while not _lines(folder / "warned") and time.monotonic() < warned_by:
-        time.sleep(0.01)
+        time.sleep(0.03)
     wrong = [f"{folder.name}: {problem}" for problem in _find_wrong(state, folder)]
     acted = [float(line) for line in _lines(ended)]
     late = max(acted, default=float("inf")) - due
@@ -137,7 +137,7 @@ def _kill_until_ended(
         while time.monotonic() < pause or not _both_live(state):
             if _stage(state) is Stage.ENDED or time.monotonic() > deadline:
                 return kills, away
-            time.sleep(0.01)
+            time.sleep(0.03)
         name = chance.choice(["guard", "guard", "keeper"])
         lock = guard_lock(state) if name == "guard" else keeper_lock(state)
         stage, killed = _stage(state), _kill(lock)

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, settings
 from runners.state.layout import RunDirectory, StateDirectory
 from tests.fuzz import samples
 
-EXAMPLES = int(os.environ.get("FRESNEL_FUZZ", "2000"))
+EXAMPLES = int(os.environ.get("FRESNEL_FUZZ", "1000"))
 LIVE, ENDED = "20261120-101500-live-7f3a", "20261120-101400-ended-7f3b"
 
 _few = settings(

@@ -59,6 +59,10 @@ start_together(StateDirectory().create(), [spec, spec, spec])
 """
 
 
+KILLS = 16
+"""`make kills` does a thousand, of every kind of process."""
+
+
 @pytest.mark.parametrize(
     ("module", "name", "deadly", "runs"),
     [
@@ -233,12 +237,12 @@ def test_a_launch_that_fails_halfway_leaves_nothing(
     assert not list_run_ids(cli.state) and not list(cli.state.launching.iterdir())
 
 
-def test_thirty_kills_at_random_moments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kills_at_random_moments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FRESNEL_GPUS", "none")
     monkeypatch.chdir(REPOSITORY)
-    report = kill_at_random(tmp_path / "kills", 30, seed=23, every_s=0.2)
+    report = kill_at_random(tmp_path / "kills", KILLS, seed=23, every_s=0.2)
     assert not report.wrong, "\n".join(report.lines())
-    assert sum(report.kills.values()) == 30 and report.endings["done"]
+    assert sum(report.kills.values()) == KILLS and report.endings["done"]
 
 
 def _kept(ids: list[str]) -> list[str]:
@@ -249,7 +253,7 @@ def _kept(ids: list[str]) -> list[str]:
 
 def test_guards_and_keepers_that_are_killed_act_once(tmp_path: Path) -> None:
     # How late they act is measured by the bench: here it is how busy the machine is.
-    report = kill_guards(tmp_path, kills=20, seed=11, in_time_s=float("inf"))
+    report = kill_guards(tmp_path, kills=12, seed=11, in_time_s=float("inf"))
     assert not report.wrong, "\n".join(report.lines())
 
 

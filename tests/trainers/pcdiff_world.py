@@ -23,7 +23,8 @@ from trainers.skulls.made_up import make_up
 ROOT = Path(__file__).resolve().parents[2]
 SMALL = (
     *("--num_points", "256", "--num_nn", "64", "--width_mult", "0.25", "--vox_res_mult", "0.25"),
-    *("--embed_dim", "8", "--workers", "0", "--threads", "1", "--device", "cpu"),
+    *("--up_convolutions", "1", "--embed_dim", "8"),
+    *("--workers", "0", "--threads", "1", "--device", "cpu"),
 )
 RARE = ("--vizIter", "0", "--diagIter", "0", "--val_freq", "0", "--no-tensorboard")
 

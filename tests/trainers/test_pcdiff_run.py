@@ -32,6 +32,7 @@ def test_a_run_writes_what_the_guide_names(listed: Path, tmp_path: Path) -> None
     viz = ("--vizIter", "2", "--viz_steps", "3", "--viz_samples", "1", "--diag_steps", "2")
     ended = world.program(
         "train_completion.py", *world.SMALL, "--path", str(listed), "--dataset", "SkullBreak",
+        "--up_convolutions", "3",  # as many as published checkpoints have
         "--bs", "5", "--niter", "2", "--saveIter", "1", "--val_freq", "1", "--val_samples", "2",
         "--print_freq", "1", "--diagIter", "2", "--no-tensorboard", *viz, run=tmp_path, curves=True,
     )  # fmt: skip
@@ -199,7 +200,7 @@ def test_two_processes_take_the_steps_of_one(listed: Path, tmp_path: Path) -> No
 
 def test_accumulated_parts_make_the_same_step(listed: Path, tmp_path: Path) -> None:
     words = ("--path", str(listed), "--bs", "4", "--niter", "1", *world.RARE)
-    words += ("--dropout", "0", "--head_dropout", "0")
+    words += ("--dropout", "0", "--head_dropout", "0", "--up_convolutions", "3")
     for parts in ("1", "4"):
         folder = str(tmp_path / parts)
         assert world.train_here(*words, "--accumulate", parts, "--output_dir", folder) == 0
@@ -237,7 +238,7 @@ def test_going_on_from_a_published_checkpoint(listed: Path, tmp_path: Path, flag
 def test_beginning_with_exported_weights_of_a_narrower_network(
     listed: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    base = ("--path", str(listed), "--bs", "10", "--niter", "1", "--up_convolutions", "1")
+    base = ("--path", str(listed), "--bs", "10", "--niter", "1")
     judged = ("--val_samples", "1", "--vizIter", "0", "--diagIter", "0", "--no-tensorboard")
     first = ("--export_half", "--output_dir", str(tmp_path / "first"))
     assert world.train_here(*base, *judged, "--val_freq", "1", *first) == 0

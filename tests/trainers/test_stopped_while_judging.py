@@ -36,14 +36,23 @@ ROOT = Path(__file__).resolve().parents[2]
 CPU = ("--device", "cpu", "--threads", "1", "--no-tensorboard")
 
 
+class Stop(NamedTuple):
+    """What does a part of a judging, at which of its calls a stop is asked for, and how many of
+    them are one to a stop.
+    """
+
+    module: Any
+    part: str
+    at: int
+    together: int = 1
+
+
 class Case(NamedTuple):
-    """A trainer, its words, what does a part of its judging, and how many are one to a stop."""
+    """A trainer, its words, and the stops that one run of it is asked for, each after the last."""
 
     main: Callable[[list[str]], int]
     words: list[str]
-    module: Any
-    part: str
-    together: int = 1
+    stops: tuple[Stop, ...]
     folder: str = "--output_dir"
     resume: str = "--resume"
 
@@ -100,69 +109,54 @@ def cases(
     listed = ["--path", str(skulls / "train.csv")]
     (tmp_path / "voxels.yaml").write_text(VOXELS.format(skulls))
     points = [*listed, *world.SMALL, "--no-tensorboard", "--bs", "5", "--niter", "2"]
-    points += ["--checkpoint_freq", "1"]
-    few = [*points, "--val_freq", "0", "--diagIter", "0", "--viz_steps", "5", "--viz_samples", "2"]
+    points += ["--checkpoint_freq", "1", "--val_freq", "1", "--diagIter", "1", "--vizIter", "1"]
+    points += ["--viz_steps", "5", "--viz_samples", "2"]
     grids = ["--grid_res", "8", "--channels", "4", "--levels", "2", "--epochs", "2"]
     grids += ["--batch_size", "5", "--validate_every", "1"]
     patients, where = ["--config", str(volumes), *CPU], ("--checkpoint_dir", "--resume_from")
     photographs = ["--max_images", "6", "--image_size", "32", "--held_out", "0.5", "--epochs", "2"]
     photographs += ["--gaussians_per_patch", "1", "--batch_size", "1", "--no-export_onnx"]
+    scores = Stop(validation, "grid_scores", 1), Stop(validation, "grid_scores", 3)
+    levels = len(pcdiff_judging.LEVELS)
     made = {
-        "gaussian": Case(gaussian.main, [*CPU, *photographs], evaluation, "judge_batch"),
-        "pcdiff's loss": Case(
+        "gaussian": Case(
+            gaussian.main, [*CPU, *photographs], (Stop(evaluation, "judge_batch", 2),)
+        ),
+        "pcdiff": Case(
             pcdiff.main,
-            [*points, "--val_freq", "1", "--diagIter", "0", "--vizIter", "0"],
-            *(pcdiff_judging, "noise_losses", len(pcdiff_judging.LEVELS)),
+            points,
+            (
+                Stop(pcdiff_judging, "noise_losses", 6, levels),  # its loss
+                Stop(samplers, "_at", 2),  # its implants
+                Stop(pcdiff_judging, "noise_losses", 23),  # its bits
+            ),
         ),
-        "pcdiff's implants": Case(pcdiff.main, [*few, "--vizIter", "1"], samplers, "_at"),
-        "pcdiff's bits": Case(
-            pcdiff.main,
-            [*points, "--val_freq", "0", "--diagIter", "1", "--vizIter", "0"],
-            *(pcdiff_judging, "noise_losses"),
-        ),
-        "voxelization": Case(
-            voxelization.main, [str(tmp_path / "voxels.yaml"), *CPU], validation, "grid_scores"
-        ),
-        "unet": Case(train_unet.main, [*listed, *CPU, *grids], train_unet, "dice", 2),
-        "cascade": Case(cascade.main, patients, judging, "losses_at", 1, *where),
-        "cascade's reading": Case(
-            cascade.main, patients, metrics.VolumeStatistics, "add", 1, *where
-        ),
-        "cascade's start": Case(cascade.main, patients, preparing, "patient_seed", 1, *where),
-        "cascade's test": Case(cascade.main, patients, judging, "physics_error", 1, *where),
-        "cascade's samples": Case(
-            cascade.main, patients, diffusion.VolumeDiffusion, "split", 1, *where
+        "voxelization": Case(voxelization.main, [str(tmp_path / "voxels.yaml"), *CPU], scores),
+        "unet": Case(train_unet.main, [*listed, *CPU, *grids], (Stop(train_unet, "dice", 3, 2),)),
+        "cascade": Case(
+            cascade.main,
+            patients,
+            (
+                Stop(preparing, "patient_seed", 1),
+                Stop(judging, "losses_at", 1),
+                Stop(diffusion.VolumeDiffusion, "split", 4),
+                Stop(metrics.VolumeStatistics, "add", 2),
+                Stop(judging, "physics_error", 5),
+            ),
+            *where,
         ),
     }
     return made.__getitem__
 
 
-@pytest.fixture(scope="module")
-def whole_runs(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
-    """Where the run that nothing stops lies, one for all cases of a trainer's same words."""
-    folder = tmp_path_factory.mktemp("whole")
-    return lambda name: folder / (name.partition("'")[0] if name[:7] == "cascade" else name)
-
-
-@pytest.mark.parametrize(
-    ("name", "at"),
-    [
-        ("gaussian", 2), ("pcdiff's loss", 6), ("pcdiff's implants", 2), ("pcdiff's bits", 3),
-        ("voxelization", 1), ("voxelization", 3), ("unet", 3), ("cascade", 1),
-        ("cascade's samples", 4), ("cascade's reading", 9), ("cascade's start", 1), ("cascade's test", 9),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("name", ["gaussian", "pcdiff", "voxelization", "unet", "cascade"])
 def test_a_stop_ends_judging_at_once_and_a_run_that_goes_on_begins_with_it(
     name: str,
-    at: int,
     cases: Callable[[str], Case],
-    whole_runs: Callable[[str], Path],
     tmp_path: Path,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    case, done = cases(name), 0
-    whole, parts = whole_runs(name), tmp_path / "parts"
-    part = getattr(case.module, case.part)
+    case, whole, parts = cases(name), tmp_path / "whole", tmp_path / "parts"
 
     def train(folder: Path, *more: str) -> str:
         with world.signals_kept():
@@ -171,26 +165,33 @@ def test_a_stop_ends_judging_at_once_and_a_run_that_goes_on_begins_with_it(
         assert code == 0, told.err
         return told.out
 
-    def stopped_in(*given: Any, **more: Any) -> Any:
-        nonlocal done
-        # Losses split what they see, too.
-        done += case.part != "split" or not torch.is_grad_enabled()
-        if done == at:
-            os.kill(os.getpid(), signal.SIGTERM)
-        return part(*given, **more)
-
-    with pytest.MonkeyPatch.context() as here:
-        here.setattr(case.module, case.part, stopped_in)
-        told = train(parts)
-    assert at <= done < at + case.together, "judging went on"
-    assert "is left for when the run goes on" in told and "SIGTERM" in told
+    for stop in case.stops:
+        stop_one(stop, lambda: train(parts, case.resume, "auto-or-new"))
     train(parts, case.resume, "auto-or-new")
-    if not whole.exists():
-        train(whole)
+    train(whole)
     saved = [path.relative_to(whole) for path in whole.rglob("*.pt")]
     saved = [path for path in saved if path.stem.endswith(("last", "best"))]
     assert len(saved) > 1
     assert [found for path in saved for found in differing_files(whole / path, parts / path)] == []
+
+
+def stop_one(stop: Stop, train: Callable[[], str]) -> None:
+    """Ask a training to stop in its judging, which ends it there."""
+    part, done = getattr(stop.module, stop.part), 0
+
+    def stopped_in(*given: Any, **more: Any) -> Any:
+        nonlocal done
+        # Losses split what they see, too.
+        done += stop.part != "split" or not torch.is_grad_enabled()
+        if done == stop.at:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return part(*given, **more)
+
+    with pytest.MonkeyPatch.context() as here:
+        here.setattr(stop.module, stop.part, stopped_in)
+        told = train()
+    assert stop.at <= done < stop.at + stop.together, "judging went on"
+    assert "is left for when the run goes on" in told and "SIGTERM" in told
 
 
 ASKED_ALONE = f"""
