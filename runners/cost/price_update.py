@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from runners.cost.prices import PriceEntry, check_list, list_prices, updated_file
-from runners.host.files import read_plain, replace
+from runners.host.files import expanded, read_plain, replace
 from runners.host.webhook import NoRedirect
 from runners.model.errors import FresnelError, WrongInput
 
@@ -123,7 +123,7 @@ def _read(source: str, limit: int) -> bytes:
     if "://" in source:
         return _fetch(source, limit)
     try:
-        return read_plain(Path(source).expanduser(), limit)
+        return read_plain(expanded(source), limit)
     except OSError as error:
         text = f"{source}: {error.strerror}" if error.strerror else str(error)
         raise WrongInput(text) from None

@@ -24,6 +24,20 @@ _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
 _APPEND = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NONBLOCK | os.O_CLOEXEC
 
 
+def expanded(path: Path | str) -> Path:
+    """`path` with its user's home folder in place of a first `~` or `~user`, as a shell does it.
+
+    An unknown user's stays as it is written: what is wrong with it is said where it is not found.
+    """
+    return Path(os.path.expanduser(path))
+
+
+def home_folder() -> Path:
+    """`$HOME`, else what the user database says; `/` where neither knows one, as Docker has it."""
+    found = expanded("~")
+    return found if found.is_absolute() else Path("/")
+
+
 def open_plain(path: Path | str) -> int:
     """A descriptor for reading the plain file at `path`. OSError for a folder, FIFO or device."""
     descriptor = os.open(path, _READ)

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from runners.host.files import modified_at, read_json, read_tail, replace
+from runners.host.files import expanded, modified_at, read_json, read_tail, replace
 from runners.host.tail import Follower
 
 _WRITING = re.compile(
@@ -53,7 +53,7 @@ class PrintedPaths:
             text = found["path"].decode("utf-8", "replace").rstrip(".")
             if text.startswith("//") or not text.strip("./"):
                 continue
-            path = os.path.normpath(self._folder / Path(text).expanduser())
+            path = os.path.normpath(self._folder / expanded(text))
             self.add(path)
 
     def add(self, path: str) -> None:

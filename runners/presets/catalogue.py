@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from runners.host.files import expanded
 from runners.model.errors import FresnelError, UnknownPreset, WrongInput
 from runners.model.spec import RunSpec
 from runners.model.suggestions import nearest_hint
@@ -56,7 +57,7 @@ def find_preset(name: str, beside: Path | None = None) -> Path:
 
     `beside`: the folder of the group that names it. Raises UnknownPreset, which names the nearest.
     """
-    direct = Path(name).expanduser()
+    direct = expanded(name)
     if direct.suffix in (".yaml", ".yml"):
         for path in (direct, *([] if beside is None else [beside / direct])):
             if os.path.lexists(path):

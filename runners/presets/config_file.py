@@ -8,7 +8,7 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from runners.host.files import read_plain
+from runners.host.files import expanded, read_plain
 from runners.model.errors import WrongInput
 from runners.model.placeholders import substitute
 from runners.model.spec import ParameterValue
@@ -72,14 +72,14 @@ def read_config(path: Path) -> ConfigText:
 
 def found_near(value: str, folder: Path, script: Path | None) -> Path | None:
     """The file that `value` names, from the run's folder or from its program's."""
-    named = Path(value).expanduser()
+    named = expanded(value)
     beside = [script.parent / name for name in _BESIDE_PROGRAM] if script is not None else []
     return next((place / named for place in (folder, *beside) if (place / named).is_file()), None)
 
 
 def config_beside(value: str, folder: Path, script: Path | None) -> Path:
     """Where the configuration file `value` is; in `folder` where it is nowhere."""
-    return found_near(value, folder, script) or folder / Path(value).expanduser()
+    return found_near(value, folder, script) or folder / expanded(value)
 
 
 def config_parameters(
@@ -136,8 +136,8 @@ def _path_of(values: dict[str, Any], file: str, preset: Path) -> Path:
         script = substitute(str(values.get("script") or ""), placeholders, os.environ)
     except ValueError as error:
         raise WrongInput(f"config.file: {error}") from None
-    root = (base / Path(folder).expanduser()) if folder else Path.cwd()
-    return config_beside(named, root, root / Path(script).expanduser() if script else None)
+    root = (base / expanded(folder)) if folder else Path.cwd()
+    return config_beside(named, root, root / expanded(script) if script else None)
 
 
 def _with_value(name: str, entry: Any, found: ConfigText | None) -> Any:

@@ -6,7 +6,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from runners.host.clock import local_time
-from runners.host.files import read_number, read_plain
+from runners.host.files import expanded, home_folder, read_number, read_plain
 from runners.host.helpers import ROOT
 from runners.host.identity import boot_id, host_name
 from runners.host.ownership import keep_private, permission_problem
@@ -29,14 +29,14 @@ def state_dir() -> Path:
     """The folder of all state: `$FRESNEL_STATE_DIR`, else `$XDG_STATE_HOME/fresnel-tui`."""
     chosen = os.environ.get("FRESNEL_STATE_DIR")
     if chosen:
-        return Path(chosen).expanduser().absolute()
-    base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+        return expanded(chosen).absolute()
+    base = os.environ.get("XDG_STATE_HOME") or home_folder() / ".local" / "state"
     return Path(base) / "fresnel-tui"
 
 
 def config_dir() -> Path:
     """The user's own folder: `$XDG_CONFIG_HOME/fresnel-tui`, else `~/.config/fresnel-tui`."""
-    base = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
+    base = os.environ.get("XDG_CONFIG_HOME") or home_folder() / ".config"
     return Path(base) / "fresnel-tui"
 
 

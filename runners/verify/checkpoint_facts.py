@@ -7,6 +7,7 @@ from subprocess import TimeoutExpired
 from typing import Any
 
 from runners.host.checkpoint_files import proof
+from runners.host.files import expanded
 from runners.model.parameters import leaf_of
 from runners.model.spec import RunSpec
 from runners.verify.checkpoint_tool import CheckpointToolError, ask_checkpoint_tool
@@ -35,7 +36,7 @@ def named_checkpoint(spec: RunSpec, folder: Path) -> Path | None:
         # One of a list of models is a name, not a file.
         if parameter.choices or "${" in value:
             continue
-        path = folder / Path(value).expanduser()
+        path = folder / expanded(value)
         if parameter.name == named or path.suffix in _SUFFIXES or path.exists():
             return path
     return None

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from runners.host.bounded_glob import acting_budget, bounded_glob
-from runners.host.files import open_binary
+from runners.host.files import expanded, open_binary
 from runners.model.parameters import leaf_of
 from runners.model.placeholders import substitute
 from runners.model.spec import CommandRule, FileRule, RunSpec
@@ -58,7 +58,7 @@ def path_facts(
         is_folder = leaf_of(name).endswith(("_dir", "_root", "_folder"))
         if "${" in text or not (is_folder or "/" in text or Path(text).suffix):
             continue
-        path = folder / Path(text).expanduser()
+        path = folder / expanded(text)
         if not path.is_relative_to(directory):
             near = leaf_of(name) in CONFIGURATIONS and found_near(text, folder, script) is not None
             yield PathFacts(name, str(path), path.exists() or near, _may_be_name(text, folder))
@@ -82,7 +82,7 @@ def file_facts(
 
 def _absolute(text: str, literal: Mapping[str, str], folder: Path) -> str:
     """A pattern of a rule with its words filled; one that ends in a slash is of folders only."""
-    named = Path(filled(text, literal)).expanduser()
+    named = expanded(filled(text, literal))
     return f"{Path(glob.escape(str(folder))) / named}{'/' if text.endswith('/') else ''}"
 
 

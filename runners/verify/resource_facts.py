@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from runners.doctor.host_facts import room_in
 from runners.host.bounded_glob import SearchBudget, bounded_glob
-from runners.host.files import modified_at
+from runners.host.files import expanded, modified_at
 from runners.lifecycle.launch.probe_results import ProbeResult
 from runners.model.gpus import GpuSnapshot
 from runners.model.parameters import leaf_of, with_values
@@ -217,7 +217,7 @@ def output_facts(state: StateDirectory, spec: RunSpec, plan: LaunchPlan) -> Iter
             continue
         if not isinstance(value, str) or not value or "${" in value:
             continue
-        path = folder / Path(value).expanduser()
+        path = folder / expanded(value)
         writers = tuple(run for run, other in plans if _names_path(other, path))
         if writers or not any(pattern.startswith(str(path)) for pattern in plan.checkpoints):
             yield _output(f"{path}/*.p*t*", writers)

@@ -14,7 +14,7 @@ from itertools import islice
 from pathlib import Path, PurePath
 
 from runners.host.bounded_glob import SearchBudget, entries_of, is_folder
-from runners.host.files import modified_at
+from runners.host.files import home_folder, modified_at
 from runners.host.printed_paths import is_policy
 from runners.model.run import Run
 from runners.state.layout import RunDirectory
@@ -118,7 +118,7 @@ def _levels(folder: str) -> int:
     place = os.path.realpath(folder) if folder else "/"
     if place in ("/", "/tmp"):
         return 0
-    return 1 if place == os.path.realpath(Path.home()) else _LEVELS
+    return 1 if place == os.path.realpath(home_folder()) else _LEVELS
 
 
 def _written(top: str, levels: int, since: float, until: float) -> list[str]:

@@ -27,6 +27,14 @@ def test_lengths_of_time_are_put_into_words_in_one_place_a_side() -> None:
     }
 
 
+def test_home_folders_are_put_into_paths_in_one_place_a_side() -> None:
+    # pathlib's own raise RuntimeError for a user whom nobody knows: of a path that a run printed.
+    asking = re.compile(r"\bexpanduser\(|\bPath\.home\(")
+    assert places(lambda text: asking.search(text) is not None) == {"runners/host/files.py"}
+    trainers = {name_of(path) for path in modules("trainers") if asking.search(text_of(path))}
+    assert trainers == {"trainers/common/files.py"}
+
+
 def test_one_planner_makes_all_plans() -> None:
     planner = "runners/lifecycle/launch/planner.py"
     assert places(lambda text: "import Planned, make_plan" in text) == {planner}

@@ -255,6 +255,9 @@ def _waits(pid: int) -> bool:
         (["launch", "--price", "cheap", "--", "true"], 2, "no price `cheap`"),
         (["launch", "--gpus", "1", "--", "true"], 4, "1 GPU asked for, but"),
         (["launch", "--", "fresnel-no-such-program"], 2, "no program `fresnel-no-such-program`"),
+        (["launch", "~no-such-user/p.yaml"], 3, "no preset `~no-such-user/p.yaml`"),
+        (["launch", "--", "~no-such-user/train"], 2, "no program `~no-such-user/train`"),
+        (["checkpoint", "inspect", "~no-such-user/x.pt"], 2, "~no-such-user/x.pt"),
         (["status", "nope"], 3, "no run `nope`"),
         (["status", ""], 2, "empty"),
         (["logs", "nope"], 3, "no run `nope`"),
@@ -367,6 +370,21 @@ def test_a_working_directory_that_has_vanished_is_refused(cli: CommandLine) -> N
     gone.rmdir()
     refused = cli.run("launch", str(preset), exits=2).stderr
     assert NO_FOLDER in refused and str(gone) in refused
+
+
+def test_a_folder_of_a_user_who_is_not_known_is_a_folder_that_is_not_there(
+    cli: CommandLine,
+) -> None:
+    preset = cli.folder / "x.yaml"
+    preset.write_text(
+        "launcher: command\ncommand: sleep 300\ngpus: 0\nworking_directory: ~no-such-user/x\n"
+    )
+    refused = cli.run("launch", str(preset), exits=2).stderr
+    assert NO_FOLDER in refused and "~no-such-user/x" in refused
+    text = "Epoch 1/1 loss=0.5\nSaving checkpoint to ~no-such-user/x.pt"
+    run = cli.launch("--gpus", "0", "--wait", "--", "echo", text)
+    assert "loss" in cli.run("metrics", run.id).stdout
+    cli.run("report", run.id, "-o", "run.html")
 
 
 def test_a_program_that_cannot_run_is_a_failed_run_with_its_own_words(cli: CommandLine) -> None:

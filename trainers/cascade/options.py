@@ -11,6 +11,7 @@ from typing import Any
 from trainers.cascade.config import Config, read_config
 from trainers.common.arithmetic import add_arithmetic_flags
 from trainers.common.device_flags import add_device_flags
+from trainers.common.files import expanded
 from trainers.common.report import run_directory
 from trainers.common.settings_parser import (
     SettingsError,
@@ -141,7 +142,7 @@ def launcher_notes() -> list[str]:
     precision = os.environ["ACCELERATE_MIXED_PRECISION"]
     precision = os.environ["ACCELERATE_MIXED_PRECISION"]
     notes = [f"started by accelerate launch, mixed precision {precision}"]
-    home = Path(os.environ.get("HF_HOME", Path.home() / ".cache" / "huggingface"))
+    home = expanded(os.environ.get("HF_HOME", "~/.cache/huggingface"))
     for name in ("default_config.yaml", "default_config.json"):
         path = home / "accelerate" / name
         if path.is_file():

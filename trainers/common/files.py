@@ -28,6 +28,11 @@ LOST_OUTPUT = (*FULL, errno.EIO)
 """What writing to a log raises on a full disk, and to a terminal that is gone."""
 
 
+def expanded(path: str | Path) -> Path:
+    """Return path with a home folder for a first ~ or ~user; an unknown user's stays as it is."""
+    return Path(os.path.expanduser(path))  # noqa: PTH111 - that of pathlib raises RuntimeError
+
+
 def write_whole(path: Path, write: Callable[[IO[bytes]], object]) -> int:
     """Let write fill a draft beside path, sync it and give it its name; return its bytes.
 

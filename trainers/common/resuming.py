@@ -16,6 +16,7 @@ from trainers.common.checkpoint import (
     numbered_checkpoints,
 )
 from trainers.common.errors import SettingsError
+from trainers.common.files import expanded
 from trainers.common.ranks import Ranks, from_leader
 from trainers.common.report import run_directory
 from trainers.common.settings_parser import plain, read_settings_file
@@ -29,7 +30,7 @@ def check_named_files(*asked: str | Path | None) -> None:
     Cheap, for before data is read or made up.
     """
     for path in asked:
-        if path and path not in (AUTO, AUTO_OR_NEW) and not Path(path).expanduser().is_file():
+        if path and path not in (AUTO, AUTO_OR_NEW) and not expanded(path).is_file():
             raise SettingsError(f"there is no file {path}")
 
 
@@ -61,7 +62,7 @@ def _find(
     asked: str, checkpoints: CheckpointFolder, identity: list[str]
 ) -> tuple[Path, list[str]] | None:
     if asked not in (AUTO, AUTO_OR_NEW):
-        return Path(asked).expanduser().absolute(), []
+        return expanded(asked).absolute(), []
     warnings: list[str] = []
     refused: list[str] = []
     for folder in (checkpoints.folder, *_siblings(checkpoints, identity, refused)):

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from trainers.common.files import expanded
 from trainers.common.settings_parser import SettingsError
 
 BACKBONE, LINEAR = "alexnet-owt-7be5be79.pth", "alex.pth"
@@ -70,9 +71,7 @@ def find_lpips(folder: Path | None) -> tuple[Lpips | None, str]:
     `folder` is looked in alone where it is given. Raises SettingsError where a file is none of
     these.
     """
-    hub = (
-        Path(os.environ.get("TORCH_HOME", Path.home() / ".cache" / "torch")) / "hub" / "checkpoints"
-    )
+    hub = expanded(os.environ.get("TORCH_HOME", "~/.cache/torch")) / "hub" / "checkpoints"
     package = importlib.util.find_spec("lpips")
     inside = Path(package.origin).parent / "weights" / "v0.1" if package and package.origin else hub
     backbone, linear = ((folder or hub) / BACKBONE, (folder or inside) / LINEAR)

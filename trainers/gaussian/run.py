@@ -17,7 +17,7 @@ from torch import nn
 from trainers.common.checkpoint import CheckpointFolder
 from trainers.common.counted_run import CountedRun
 from trainers.common.ema import Ema
-from trainers.common.files import sync_folder
+from trainers.common.files import expanded, sync_folder
 from trainers.common.precision import Precision
 from trainers.common.randomness import restore_rank_state
 from trainers.common.ranks import Ranks, from_leader
@@ -188,7 +188,7 @@ def resolve_geometry(settings: argparse.Namespace) -> str:
         return str(settings.geometry)
     if settings.resume in (None, "auto", "auto-or-new"):
         return "patch"
-    path = Path(settings.resume).expanduser().absolute()
+    path = expanded(settings.resume).absolute()
     content = read_any(path)
     foreign = as_foreign(content, path)
     return foreign.geometry if foreign else geometry_of(content)
@@ -199,7 +199,7 @@ def foreign_checkpoint(settings: argparse.Namespace, ranks: Ranks) -> tuple[Fore
     asked = settings.resume
     if asked in (None, "auto", "auto-or-new"):
         return None
-    path = Path(asked).expanduser().absolute()
+    path = expanded(asked).absolute()
     # Every rank reads it; an error is told once, by all.
     from_leader(ranks, lambda: read_any(path).keys() and None)
     foreign = as_foreign(read_any(path), path)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from trainers.common.checkpoint import SETTINGS_NAME
 from trainers.common.errors import SettingsError
+from trainers.common.files import expanded
 from trainers.common.report import run_directory
 from trainers.common.settings_parser import read_settings_file
 
@@ -27,7 +28,7 @@ def find_model(
     `folders`. Raises SettingsError where a named file is not there.
     """
     if asked != AUTO:
-        path = Path(asked).expanduser()
+        path = expanded(asked)
         if not path.is_file():
             raise SettingsError(f"{flag}: there is no file {path}")
         return path.absolute()

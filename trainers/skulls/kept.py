@@ -11,6 +11,8 @@ import shutil
 import zlib
 from pathlib import Path
 
+from trainers.common.files import expanded
+
 MAKERS = ("made_up.py", "surfaces.py", "poisson_disc.py", "volumes.py")
 """A change in one of these makes other skulls, which are kept apart."""
 
@@ -18,7 +20,9 @@ MAKERS = ("made_up.py", "surfaces.py", "poisson_disc.py", "volumes.py")
 def kept_folder(*decided_by: object) -> Path | None:
     """Return the folder of skulls decided by these words, or None where it cannot be written."""
     base = os.environ.get("XDG_CACHE_HOME", "")
-    home = Path(base) if Path(base).is_absolute() else Path.home() / ".cache"
+    home = Path(base) if Path(base).is_absolute() else expanded("~/.cache")
+    if not home.is_absolute():
+        return None  # nobody's home folder is known
     here = Path(__file__).parent
     made_by = zlib.crc32(b"".join((here / name).read_bytes() for name in MAKERS))
     name = "-".join(map(str, (*decided_by, f"{made_by:08x}")))

@@ -17,6 +17,7 @@ from trainers.common.checkpoint import CheckpointFolder, load_checkpoint
 from trainers.common.counted_run import CountedRun
 from trainers.common.ema import Ema
 from trainers.common.errors import SettingsError
+from trainers.common.files import expanded
 from trainers.common.loading import EpochLoader
 from trainers.common.precision import Precision
 from trainers.common.randomness import restore_rank_state
@@ -168,7 +169,7 @@ def resume(run: VoxelRun) -> Path | None:
     """Bring the run to where its checkpoint left it; return the file, or None to begin anew."""
     asked = run.settings.resume
     if asked and asked not in ("auto", "auto-or-new"):
-        path = Path(asked).expanduser().absolute()
+        path = expanded(asked).absolute()
         content = load_published(path)
         if "position" not in content:
             return _from_published(run, content, path)

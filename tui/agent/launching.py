@@ -7,6 +7,7 @@ from pathlib import Path
 import msgspec
 
 from runners.gpus.client import latest
+from runners.host.files import expanded, home_folder
 from runners.model.errors import WrongInput
 from runners.model.spec import RunSpec
 from runners.state.layout import StateDirectory
@@ -21,7 +22,7 @@ _NEWEST = 50
 
 def enter(folder: object) -> None:
     """Go where commands of this link run, so that both find the same presets and files."""
-    path = Path(str(folder or Path.home())).expanduser()
+    path = expanded(str(folder or home_folder()))
     path.mkdir(parents=True, exist_ok=True)
     if Path.cwd() != path:
         os.chdir(path)

@@ -13,10 +13,10 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 from runners import __version__
+from runners.host.files import expanded, home_folder
 from runners.host.helpers import ROOT
 from runners.host.identity import host_name, user_name
 from runners.model.errors import FresnelError
@@ -184,7 +184,7 @@ class Agent:
             "installed": installed_digest(),
             "host": host_name(),
             "user": user_name(),
-            "home": str(Path.home()),
+            "home": str(home_folder()),
             "state": str(self.state.root),
             "python": ".".join(map(str, sys.version_info[:3])),
             "time": time.time(),
@@ -193,7 +193,7 @@ class Agent:
     async def _command(self, exchange: Exchange) -> None:
         """Run one headless command and pass on what it prints, and its exit code."""
         request = exchange.fields
-        folder = Path(request.get("folder") or Path.home()).expanduser()
+        folder = expanded(request.get("folder") or home_folder())
         folder.mkdir(parents=True, exist_ok=True)
         child = await asyncio.create_subprocess_exec(
             sys.executable,

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from runners.host.below import resolve_below
-from runners.host.files import read_plain
+from runners.host.files import expanded, read_plain
 from runners.model.errors import FresnelError
 from runners.places.ssh.copying import stamps_of
 from runners.places.ssh.protocol import MARKER
@@ -45,7 +45,7 @@ def run_tool(arguments: Sequence[str]) -> int:
 
 def _have(request: dict[str, Any], line: Any) -> None:
     """The stamps of files of a folder."""
-    found = stamps_of(Path(request["folder"]).expanduser(), request["names"])
+    found = stamps_of(expanded(request["folder"]), request["names"])
     line.write(json.dumps(found).encode())
 
 
@@ -133,7 +133,7 @@ def _clean(request: dict[str, Any], line: Any) -> None:
 
 
 def _receive(request: dict[str, Any], line: Any) -> None:
-    folder = Path(request["folder"]).expanduser()
+    folder = expanded(request["folder"])
     folder.mkdir(parents=True, exist_ok=True)
     from runners.places.ssh.stream import unpack
 
@@ -143,5 +143,5 @@ def _receive(request: dict[str, Any], line: Any) -> None:
 def _send(request: dict[str, Any], line: Any) -> None:
     from runners.places.ssh.stream import pack
 
-    folder = Path(request["folder"]).expanduser()
+    folder = expanded(request["folder"])
     pack(folder, request["names"], line, request.get("parts"))

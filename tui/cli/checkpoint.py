@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from runners.host.files import expanded
 from runners.lifecycle.control.resume import newest_checkpoint
 from runners.model.errors import NotFound, WrongInput
 from runners.presets.catalogue import resolve_preset
@@ -24,7 +25,7 @@ def run_checkpoint(arguments: argparse.Namespace) -> None:
         "do": arguments.what,
         "paths": [checkpoint_path(word, StateDirectory()) for word in arguments.paths],
         "device": arguments.device,
-        "output": str(Path(arguments.output).expanduser().absolute()) if arguments.output else "",
+        "output": str(expanded(arguments.output).absolute()) if arguments.output else "",
     }
     found = _ask(choose_interpreter(arguments.python, arguments.preset), request)
     if arguments.json:
@@ -38,7 +39,7 @@ def run_checkpoint(arguments: argparse.Namespace) -> None:
 
 def checkpoint_path(word: str, state: StateDirectory) -> str:
     """A file by its path, or a run's newest checkpoint by the run's name; raises NotFound."""
-    path = Path(word).expanduser().absolute()
+    path = expanded(word).absolute()
     if "/" in word or path.exists():
         return str(path)
     try:
@@ -54,13 +55,13 @@ def choose_interpreter(named: str | None, preset: str | None = None) -> str:
     if not named and preset:
         spec = resolve_preset(preset)
         word = spec.interpreter.replace("${python}", sys.executable)
-        folder = Path(spec.working_directory or ".").expanduser()
+        folder = expanded(spec.working_directory or ".")
         if "${" in f"{word}{folder}":
             raise WrongInput(
                 f"the interpreter of `{preset}` is known only at a launch: {word}",
                 "name it with --python",
             )
-    path = Path(word).expanduser()
+    path = expanded(word)
     found = shutil.which(str(folder / path) if "/" in word else word)
     if found is None and word == "python":
         found = shutil.which("python3")

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-from runners.host.files import replace
+from runners.host.files import expanded, replace
 from runners.lifecycle.control.fetched import Unfetched
 from runners.model.errors import FresnelError, WrongInput
 from runners.model.units import counted
@@ -44,7 +44,7 @@ def run_fetch(arguments: argparse.Namespace) -> None:
     registry = RemoteRegistry(StateDirectory())
     ssh = Ssh(registry, registry.find(arguments.host))
     every = arguments.every
-    to = Path(arguments.to).expanduser().absolute()
+    to = expanded(arguments.to).absolute()
     found = _once(ssh, arguments, to, patient=every is not None)
     if every is not None and (found is None or any(result.is_live for result in found)):
         kept = _keep(ssh, arguments, to, every, found or [])

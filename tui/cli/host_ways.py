@@ -6,8 +6,8 @@ import socket
 import subprocess
 import sys
 import time
-from pathlib import Path
 
+from runners.host.files import expanded
 from runners.model.errors import DeniedError, WrongInput
 from runners.places.ssh.output_tail import OutputTail
 from runners.places.ssh.ssh import Ssh
@@ -94,7 +94,7 @@ def _resolved(ssh: Ssh) -> list[tuple[str, str]]:
         for name, value in ssh.configuration()
         if name in _SPELLED
         and value != "none"
-        and (name != "identityfile" or Path(value).expanduser().exists())
+        and (name != "identityfile" or expanded(value).exists())
     ]
 
 

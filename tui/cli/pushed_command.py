@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from runners.host.files import home_folder
 from runners.model.errors import DeniedError, FresnelError, WrongInput
 from runners.model.trailing_command import with_flags
 from runners.model.units import counted
@@ -68,7 +69,7 @@ def _folder_there(ssh: Ssh, arguments: argparse.Namespace) -> str:
     remote = place_of_folder(ssh.registry, host, here)
     if arguments.no_push:
         return remote
-    if here in (home := Path.home(), *home.parents):
+    if here in (home := home_folder(), *home.parents):
         raise WrongInput(
             f"{here} would be sent whole: it is your home folder, or above it",
             "put the program into a folder of its own; --no-push sends nothing",

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import msgspec
 
+from runners.host.files import expanded
 from runners.lifecycle.control.relaunch import relaunch_spec
 from runners.lifecycle.control.resume import resume_run
 from runners.lifecycle.launch.resumed_spec import changes_on_resume, resumed
@@ -38,7 +39,7 @@ class ResumedSource:
         """The one spec that goes on; WrongInput where it is not clear from what."""
         state = StateDirectory()
         spec = self._named(state, overrides, name)
-        path = Path(self.resume).expanduser()
+        path = expanded(self.resume)
         if self._is_path(state, path, has_preset=spec is not None):
             if spec is None:
                 raise WrongInput(

@@ -9,6 +9,7 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from runners.host.files import expanded
 from runners.lifecycle.launch.placeholder_values import FilledTexts, LaunchInputs
 from runners.model.errors import WrongInput
 from runners.model.spec import RunSpec
@@ -32,7 +33,7 @@ def plan_config(inputs: LaunchInputs, texts: FilledTexts, folder: Path) -> Plann
     spec = inputs.spec
     if spec.config is None:
         return PlannedConfig()
-    script = folder / Path(texts.program[0]).expanduser() if spec.script else None
+    script = folder / expanded(texts.program[0]) if spec.script else None
     config = read_config(config_beside(texts.config_file, folder, script))
     flag = spec.config.flag
     replaced = _replaced(spec, config)

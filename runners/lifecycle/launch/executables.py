@@ -9,7 +9,7 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
-from runners.host.files import open_plain
+from runners.host.files import expanded, open_plain
 from runners.host.shells import shell_line
 from runners.model.errors import WrongInput
 from runners.presets.command_line import needs_shell
@@ -27,8 +27,7 @@ def find_program(name: str, folder: Path, environment: Mapping[str, str]) -> str
 
     Raises WrongInput where there is none, or the system could not execute it.
     """
-    expanded, place = Path(name).expanduser(), environment.get("PATH")
-    path = folder / expanded
+    path, place = folder / expanded(name), environment.get("PATH")
     found = shutil.which(str(path)) if "/" in name else shutil.which(name, path=place)
     if found is not None:
         _check_first_line(name, Path(found), place)

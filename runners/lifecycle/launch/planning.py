@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from runners.host.files import expanded
 from runners.host.identity import boot_id, host_name, is_attended, user_name
 from runners.host.slurm_job import SlurmJob, slurm_job
 from runners.lifecycle.launch.command_line import spell_argv
@@ -169,7 +170,7 @@ def _origin(job: SlurmJob | None) -> Origin:
 def _working_directory(spec: RunSpec, text: str) -> Path:
     # Relative to the preset, so that it means the same wherever the command is given.
     base = Path(spec.source).absolute().parent if spec.source else Path.cwd()
-    folder = (base / Path(text).expanduser()).resolve() if text else Path.cwd()
+    folder = (base / expanded(text)).resolve() if text else Path.cwd()
     if not folder.is_dir():
         raise WrongInput(f"working_directory: no folder {folder}", "make it, or change the preset")
     # Plans are JSON, and so UTF-8: another name could not be read back.

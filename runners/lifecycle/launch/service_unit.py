@@ -8,6 +8,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from runners.host.files import home_folder
 from runners.host.helpers import ROOT
 from runners.model.plan import LaunchPlan
 
@@ -19,7 +20,7 @@ def unit_folder(system: bool) -> Path:
     """Where units of the machine, or of this user, belong."""
     if system:
         return Path("/etc/systemd/system")
-    return Path.home() / ".config" / "systemd" / "user"
+    return home_folder() / ".config" / "systemd" / "user"
 
 
 def boot_unit(state_root: Path, user: str | None) -> str:

@@ -10,6 +10,7 @@ from pathlib import Path, PurePath
 import msgspec
 
 from runners.host.below import resolve_below
+from runners.host.files import home_folder
 from runners.lifecycle.launch.service_unit import NAME, unit_folder
 from runners.model.units import counted
 from runners.places.ssh.copying import stamps_of
@@ -124,8 +125,8 @@ def _units() -> Iterator[_Found]:
 
 
 def _program() -> Iterator[_Found]:
-    base = Path.home() / ".local" / "share" / _OUR_NAME
-    link = Path.home() / ".local" / "bin" / _OUR_NAME
+    base = home_folder() / ".local" / "share" / _OUR_NAME
+    link = home_folder() / ".local" / "bin" / _OUR_NAME
     if link.is_symlink() and link.readlink() == base / "bin" / _OUR_NAME:
         yield Leftover("command", str(link)), link.unlink
     if (base / "bin" / _OUR_NAME).is_file():

@@ -11,6 +11,7 @@ from itertools import pairwise
 from pathlib import Path, PurePath
 from typing import NamedTuple
 
+from runners.host.files import expanded
 from runners.model.errors import FresnelError, WrongInput
 from runners.model.spec import RunSpec
 from runners.places.ssh.agent_tool import ask_patiently, ask_stamps
@@ -62,7 +63,7 @@ def plan_push(
             items.append(code._replace(key=f"{prefix}working_directory"))
             base, root = code.local, code.remote
         for name, value in _paths(spec):
-            local = (base / value).expanduser()
+            local = base / expanded(value)
             if local.exists():
                 items.append(
                     PushItem(name, local, _place(local, base, root, host), f"{prefix}{name}")
@@ -93,7 +94,7 @@ def names_file_of(folder: Path, command: Sequence[str]) -> bool:
 def _also(texts: Sequence[str], base: Path, root: str, host: RemoteHost) -> list[PushItem]:
     items = []
     for text in texts:
-        local = Path(text).expanduser().absolute()
+        local = expanded(text).absolute()
         if not local.exists():
             raise WrongInput(f"--also {text}: no such file or folder")
         items.append(PushItem("also", local, _place(local, base, root, host)))
@@ -109,7 +110,7 @@ def _program(spec: RunSpec, here: Path, host: RemoteHost) -> PushItem | None:
     text = text.replace("${preset_dir}", str(Path(spec.source).parent))
     # Relative to the preset, as where it is launched.
     beside = Path(spec.source).absolute().parent if spec.source else here
-    folder = Path(os.path.normpath(beside / Path(text).expanduser())) if text else here
+    folder = Path(os.path.normpath(beside / expanded(text))) if text else here
     module = ["-m", spec.module] if spec.module else []
     if not names_file_of(folder, [spec.script, *module, *spec.command]):
         return None

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, NamedTuple, Protocol
 
+from runners.host.files import expanded
 from runners.watch.logs.filter import LineFilter
 from runners.watch.logs.reader import BLOCK, LogLine, LogSource
 from runners.watch.logs.render import read_line
@@ -62,7 +63,7 @@ def check_target(text: str, folder: Path, log: Path) -> tuple[Path, bool]:
     if not (text := text.removesuffix("!").strip()) or "\0" in text:
         raise ExtractRefused("name a file")
     try:
-        path = folder / Path(text).expanduser()
+        path = folder / expanded(text)
         if path.is_dir():
             raise ExtractRefused(f"{path} is a folder")
         # Not created: a mistyped path would leave folders behind.

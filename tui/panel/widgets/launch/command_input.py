@@ -17,6 +17,7 @@ from textual.message import Message
 from textual.strip import Strip
 from textual.widgets import TextArea
 
+from runners.host.files import expanded
 from tui.panel.hotkeys import hotkey
 
 KEYS = "↑ ↓ earlier commands · → takes the grey text · Tab completes a path · Ctrl+J new line"
@@ -196,7 +197,7 @@ def complete_path(before: str, folder: Path) -> PathCompletion:
         return PathCompletion("", ())
     typed = re.sub(r"\\(.)", r"\1", found[1])
     head, _, part = typed.rpartition("/")
-    where = folder / Path(f"{head}/" if head or typed.startswith("/") else ".").expanduser()
+    where = folder / expanded(f"{head}/" if head or typed.startswith("/") else ".")
     names = _names(where, part)
     rest = _in_common(names)[len(part) :]
     return PathCompletion(_SPECIAL.sub(r"\\\1", rest), names)

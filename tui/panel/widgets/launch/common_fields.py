@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from runners.host.files import expanded
 from runners.model.cluster import PlaceKeys, SlurmKeys
 from runners.model.course import parse_after
 from runners.model.errors import WrongInput
@@ -196,7 +197,7 @@ def absolute_folder(text: str) -> str:
     """A folder as typed, from where the panel was started; what has `${…}` in it stays."""
     if "${" in text or not text:
         return text or WORKING_DIRECTORY
-    return os.path.normpath(Path.cwd() / Path(text).expanduser())
+    return os.path.normpath(Path.cwd() / expanded(text))
 
 
 def _after(text: str) -> After | None:
