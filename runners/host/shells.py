@@ -1,16 +1,37 @@
 """The shells whose scripts and `-c` lines are known. Standard library only."""
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 SHELLS = ("sh", "bash", "dash", "zsh", "ksh", "fish")
 
 
-def line_of(argv: Sequence[str]) -> str:
-    """The line that a shell is given in `argv` (`bash -lc LINE`); empty: it is no such command."""
-    if len(argv) < 3 or argv[0].rpartition("/")[2] not in SHELLS:
-        return ""
-    option = argv[1]
-    return argv[2] if option[:1] == "-" and option[1:].isalpha() and option[-1] == "c" else ""
+class ShellCommand(NamedTuple):
+    """What a shell is given: a line (`bash -lc LINE`) or the file of a script; else both empty."""
+
+    line: str = ""
+    script: str = ""
+
+
+def shell_command(argv: Sequence[str]) -> ShellCommand:
+    """The line or the script that `argv` runs by a shell, as bash(1) and sh(1) read their words."""
+    name, *words = argv or [""]
+    if name.endswith(".sh"):
+        return ShellCommand(script=name)
+    if name.rpartition("/")[2] not in SHELLS:
+        return ShellCommand()
+    is_line = False
+    while words and words[0][:1] in ("-", "+"):
+        option = words.pop(0)
+        if option in ("-", "--"):
+            break
+        is_cluster = option[:2] not in ("--", "++")
+        is_line |= is_cluster and option[0] == "-" and "c" in option
+        if option in ("--rcfile", "--init-file") or (is_cluster and option[-1] in "oO"):
+            del words[:1]
+    if not words:
+        return ShellCommand()
+    return ShellCommand(line=words[0]) if is_line else ShellCommand(script=words[0])
 
 
 def shell_line(text: str) -> list[str]:

@@ -5,7 +5,7 @@ import re
 import shlex
 from collections.abc import Mapping, Sequence
 
-from runners.host.shells import line_of
+from runners.host.shells import shell_command
 from runners.model.late_pattern import late_pattern
 
 PLACEHOLDERS = {
@@ -110,7 +110,7 @@ def open_places(command: Sequence[str]) -> list[str]:
     Of code and JSON, which have braces of their own, nothing is said.
     """
     plain: Sequence[str] = command
-    if line := line_of(command):
+    if line := shell_command(command).line:
         try:
             plain = shlex.split(line)
         except ValueError:

@@ -69,9 +69,15 @@ _LAUNCHERS = dict.fromkeys(("mpirun", "mpiexec", "srun", "horovodrun", "deepspee
 """Programs that start several processes, here or elsewhere."""
 STARTERS = frozenset({*_STARTERS, *_SUBCOMMANDS, *_ENVIRONMENTS, *_LAUNCHERS})
 _ASSIGNED = late_pattern(r"[A-Za-z_]\w*=.*", re.DOTALL)
-_CONTAINERS = ("docker", "podman", "nerdctl", "apptainer", "singularity", "enroot")
-"""What these start has other files: nothing is looked for behind them."""
-_NAMED = "|".join((r"python[\d.]*", "torchrun", "accelerate", *SHELLS, *_CONTAINERS))
+CONTAINERS = {
+    **dict.fromkeys(("docker", "podman", "nerdctl", "apptainer", "singularity"), ("run", "exec")),
+    "enroot": ("start",),
+}
+"""By its program, with what a container is given a command; nothing is looked for behind it.
+
+What it starts has other files.
+"""
+_NAMED = "|".join((r"python[\d.]*", "torchrun", "accelerate", *SHELLS, *CONTAINERS))
 _PROGRAM = late_pattern(rf"(?:.*/)?(?:{_NAMED})|.+\.(?:py|sh)", re.DOTALL)
 
 

@@ -5,7 +5,7 @@ import shlex
 from collections.abc import Sequence
 from pathlib import PurePath
 
-from runners.host.shells import SHELLS, shell_line
+from runners.host.shells import shell_command, shell_line
 from runners.model.errors import WrongInput
 from runners.model.late_pattern import late_pattern
 from runners.model.masking import mask_arguments
@@ -58,14 +58,9 @@ def _what_runs(command: Sequence[str]) -> str:
     python = python_command(command)
     if python is not None:
         return python.script or python.module.rpartition(".")[2]
-    if PurePath(command[0]).name not in SHELLS:
-        return command[0]
-    arguments = list(command[1:])
-    while arguments and arguments[0].startswith("-"):
-        if arguments.pop(0).endswith("c"):  # -c, -lc: what follows is a line of the shell's
-            found = _SCRIPT.search(arguments[0]) if arguments else None
-            return found[1] if found else command[0]
-    return arguments[0] if arguments else command[0]
+    line, script = shell_command(command)
+    found = _SCRIPT.search(line)
+    return found[1] if found else script or command[0]
 
 
 def literal_arguments(arguments: Sequence[str]) -> tuple[str, ...]:

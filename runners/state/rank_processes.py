@@ -21,12 +21,12 @@ from runners.host.procfs import (
 from runners.host.shells import SHELLS
 from runners.model.python_command import processes_started
 from runners.model.run import Run
-from runners.model.wrappers import STARTERS
+from runners.model.wrappers import CONTAINERS, STARTERS
 from runners.state.layout import RunDirectory
 
 _RANK_NAMES = ("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID")
 _HELPERS = ("resource_tracker", "compile_worker", "semaphore_tracker", "forkserver")
-_WRAPPERS = STARTERS | {*SHELLS, "singularity", "apptainer"}
+_WRAPPERS = STARTERS | {*SHELLS, *CONTAINERS}
 _TICKS = os.sysconf("SC_CLK_TCK")
 _WAITS = (
     ("futex", "waits for a lock or another thread"),

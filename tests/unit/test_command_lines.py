@@ -52,6 +52,8 @@ def test_places_for_values_that_are_left_empty_are_found(typed: str, names: list
         ("accelerate launch --num_processes 4 train.py", "train"),
         ("bash -e run.sh fast", "run"),
         ("bash -lc 'cd x && python fit.py'", "fit"),
+        ("bash -euo pipefail run.sh fast", "run"),
+        ("bash --rcfile mine -ic 'python fit.py'", "fit"),
         ("cd x && python fit.py --lr 1 | tee log", "fit"),
         ("cd x && make", "bash"),
         ("./bin/solver --n 4", "solver"),

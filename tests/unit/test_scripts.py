@@ -38,6 +38,9 @@ def folder(tmp_path: Path) -> Path:
         (["sh", "told.sh"], "told.sh"),
         (["bash", "-c", "python a.py &"], "the command"),
         (["bash", "-lc", "python a.py & sleep 5; echo started"], "the command"),
+        (["bash", "-l", "-c", "python a.py &"], "the command"),
+        (["bash", "-euo", "pipefail", "-c", "python a.py &"], "the command"),
+        (["bash", "-x", "left.sh"], "left.sh"),
     ],
 )
 def test_a_program_in_the_background_is_told(command: list[str], where: str, folder: Path) -> None:

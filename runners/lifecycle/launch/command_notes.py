@@ -17,12 +17,12 @@ from pathlib import Path, PurePath
 from typing import NamedTuple
 
 from runners.host.files import read_plain
-from runners.host.shells import SHELLS, line_of
+from runners.host.shells import shell_command
 from runners.model.late_pattern import late_pattern
 from runners.model.python_command import python_command, script_of
 from runners.model.suggestions import nearest_hint
 from runners.model.vendors import VendorTraits
-from runners.model.wrappers import started_in_the_end
+from runners.model.wrappers import CONTAINERS, started_in_the_end
 from runners.scheduling.visibility import ALL_VARIABLES
 
 _LARGEST = 1 << 20
@@ -68,7 +68,7 @@ class _Script(NamedTuple):
 def _read_script(program: Sequence[str], folder: Path) -> _Script | None:
     """The Python or shell script that `program` runs in `folder`; None where none can be read."""
     python = python_command(program)
-    name = python.script if python is not None else _shell_script(program)
+    name = python.script if python is not None else shell_command(program).script
     if not name:
         return None
     try:
@@ -76,15 +76,6 @@ def _read_script(program: Sequence[str], folder: Path) -> _Script | None:
     except OSError:
         return None
     return _Script(PurePath(name).name, text, python is not None)
-
-
-def _shell_script(program: Sequence[str]) -> str:
-    if not program:
-        return ""
-    if PurePath(program[0]).suffix == ".sh":
-        return program[0]
-    options = program[1:2] if PurePath(program[0]).name in SHELLS else ()
-    return next((word for word in options if not word.startswith("-")), "")
 
 
 def _script_notes(program: Sequence[str], folder: Path, script: _Script | None) -> Iterator[str]:
@@ -98,7 +89,7 @@ def _script_notes(program: Sequence[str], folder: Path, script: _Script | None) 
             hint = nearest_hint(path.name, (other.name for other in path.parent.glob("*.py")))
             yield f"no file {path} yet: without it the run ends at once{hint}"
         return
-    where, text = "the command", line_of(program)
+    where, text = "the command", shell_command(program).line
     if script is not None:
         where, text = script.name, script.text
     lines = [
@@ -184,13 +175,7 @@ _IN_PYTHON = late_pattern(
 _IN_SHELL = late_pattern(
     rf"^(?:[^#\n]*[\s;&|])??(?P<name>{_NAMES})=(?P<value>[^\s;&|#]*)", re.MULTILINE
 )
-_SAME_ENVIRONMENT = dict.fromkeys(("apptainer", "singularity"), ("run", "exec"))
-_CONTAINERS = {
-    **dict.fromkeys(("docker", "podman", "nerdctl"), ("run", "exec")),
-    **_SAME_ENVIRONMENT,
-    "enroot": ("start",),
-}
-"""By its program, with what a container is given a command."""
+_SAME_ENVIRONMENT = ("apptainer", "singularity")
 _RUNS = late_pattern(r"(?:^|/)(?:python[\d.]*|torchrun|accelerate|bash|sh)$|\.(?:py|sh)$")
 _LONGEST = 40
 
@@ -230,7 +215,7 @@ def _container_notes(program: Sequence[str], traits: VendorTraits) -> Iterator[s
     before = before[before[:1] == ["container"] :]
     name = PurePath(program[0]).name if program else ""
     action, options = next(iter(before), ""), {*before}
-    if action not in _CONTAINERS.get(name, ()):
+    if action not in CONTAINERS.get(name, ()):
         return
     if name in _SAME_ENVIRONMENT:
         if not options & {"--nv", "--nvccli", "--rocm"} and "instance:" not in " ".join(before):

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
-from runners.host.shells import line_of
+from runners.host.shells import shell_command
 from runners.model.late_pattern import late_pattern
 from runners.model.run import Run
 from runners.model.wrappers import unwrapped
@@ -42,7 +42,7 @@ def _flags(argv: tuple[str, ...]) -> dict[str, str]:
 
 
 def _in_shell(argv: Sequence[str]) -> Sequence[str]:
-    line = line_of(argv)
+    line = shell_command(argv).line
     if not line:
         return argv
     import shlex  # few commands need a shell
