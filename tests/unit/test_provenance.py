@@ -130,11 +130,11 @@ def test_the_interpreter_behind_an_argv(tmp_path: Path) -> None:
     script.write_text("#!/opt/venv/bin/python3.11 -sE\nimport accelerate\n")
     binary = tmp_path / "binary"
     binary.write_bytes(b"\x7fELF\0\0")
-    assert interpreter_of(["/usr/bin/python3", "train.py"]) == Path("/usr/bin/python3")
+    assert interpreter_of(["/usr/bin/python3", "train.py"], {}) == Path("/usr/bin/python3")
     buffered = ["stdbuf", "-oL", "-eL", str(script), "launch"]
-    assert interpreter_of(buffered) == Path("/opt/venv/bin/python3.11")
-    assert interpreter_of([str(binary)]) is None
-    assert interpreter_of(["/nowhere/at/all"]) is None
+    assert interpreter_of(buffered, {}) == Path("/opt/venv/bin/python3.11")
+    assert interpreter_of([str(binary)], {}) is None
+    assert interpreter_of(["/nowhere/at/all"], {}) is None
 
 
 def test_the_commit_is_read_from_loose_packed_and_detached_heads(checkout: Path) -> None:

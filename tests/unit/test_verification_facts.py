@@ -7,10 +7,14 @@ from typing import Any
 
 import pytest
 
+from runners.lifecycle.launch.planner import plan_run
 from runners.model.plan import LaunchPlan
 from runners.model.spec import FileRule, Parameter, Retention, RunSpec, Scaling
+from runners.scheduling.allocation import Allocation
+from runners.scheduling.queue_order import Granted
 from runners.state.layout import StateDirectory
 from runners.verify.checkpoint_facts import checkpoint_facts, named_checkpoint
+from runners.verify.collect import collect
 from runners.verify.config_facts import unread_keys
 from runners.verify.data_facts import path_facts, rule_facts
 from runners.verify.program_facts import imports_of, present_script
@@ -180,3 +184,26 @@ def test_the_batch_and_what_a_probe_found() -> None:
     found = batch_facts(given, plan, None)
     assert found is not None and (found.each, found.total, found.devices) == (16, 64, 4)
     assert batch_facts(spec(), plan, None) is None
+
+
+def test_a_checkpoint_is_opened_by_the_python_of_the_run_s_own_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    python = tmp_path / "bin/python"
+    python.parent.mkdir()
+    python.write_text("#!/bin/sh\n")
+    python.chmod(0o755)
+    (tmp_path / "a.pt").touch()
+    spec = RunSpec(
+        "demo", "demo", "command", command=("nice", "python", "train.py"),
+        environment={"PATH": f"{python.parent}:/usr/bin:/bin"}, working_directory=str(tmp_path),
+        parameters=(parameter("resume", "a.pt"),),
+    )  # fmt: skip
+    asked = []
+    monkeypatch.setattr(
+        "runners.verify.collect.checkpoint_facts", lambda *words: asked.append(words)
+    )
+    state = StateDirectory(tmp_path)
+    run = state.run("20261120-101500-demo-7f3a")
+    collect(state, plan_run(run, spec, Granted(Allocation()), None, None), ("checkpoint",))
+    assert [words[1] for words in asked] == [str(python)]

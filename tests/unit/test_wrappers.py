@@ -48,7 +48,7 @@ def test_what_is_known_of_a_program_is_known_behind_another(before: str, tmp_pat
 
 @pytest.mark.parametrize("before", BEFORE)
 def test_another_program_s_python_is_not_taken_for_the_one_in_path(before: str) -> None:
-    found = interpreter_of([*before.split(), str(PYTHON), "train.py"])
+    found = interpreter_of([*before.split(), str(PYTHON), "train.py"], {})
     chosen_elsewhere = before.startswith(("uv", "conda", "mpirun"))
     assert found == (None if chosen_elsewhere else PYTHON)
 
@@ -77,7 +77,7 @@ def test_a_profiler_s_own_python_runs_its_script(tmp_path: Path) -> None:
     tool = tmp_path / "coverage"
     tool.write_text(f"#!{PYTHON}\n")
     tool.chmod(0o755)
-    assert interpreter_of([str(tool), "run", "train.py"]) == PYTHON
+    assert interpreter_of([str(tool), "run", "train.py"], {}) == PYTHON
 
 
 def test_how_many_processes_it_starts() -> None:

@@ -1,6 +1,7 @@
 """Remedies that resume from another checkpoint: the newest, the one before, or a mended copy."""
 
 import glob
+import os
 from pathlib import Path
 
 from runners.diagnosis.remedy.case import Case, FileWork, Unfit
@@ -58,7 +59,7 @@ def _from_copy(case: Case, do: str, word: str) -> Case:
         raise Unfit("no parameter of it names a checkpoint")
     if not source.is_file():
         raise Unfit(f"{source}: no such file")
-    interpreter = interpreter_of(case.plan.argv)
+    interpreter = interpreter_of(case.plan.argv, {**os.environ, **case.plan.environment})
     if interpreter is None:
         raise Unfit("no Python of the run is known that could open it")
     target = source.with_name(f"{source.stem}_{word}{source.suffix}")

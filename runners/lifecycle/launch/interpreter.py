@@ -43,8 +43,8 @@ def interpreter_in(argv: Sequence[str], environment: Mapping[str, str]) -> Inter
     return Interpreter(path, environment, tuple(package_folders(path, environment)))
 
 
-def interpreter_of(argv: Sequence[str], environment: Mapping[str, str] = os.environ) -> Path | None:
-    """The Python that `argv` runs: its program, or the one in its program's first line.
+def interpreter_of(argv: Sequence[str], environment: Mapping[str, str]) -> Path | None:
+    """The Python that `argv` runs in `environment`: its program, or that of its first line.
 
     None when it is not Python, and where another program chooses it.
     """
