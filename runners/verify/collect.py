@@ -95,7 +95,7 @@ def _checkpoint(
     path = named_checkpoint(run.spec, folder)
     if path is None:
         return None
-    interpreter = interpreter_of(run.plan.argv, run.planned.environment)
+    interpreter = interpreter_of(run.plan.argv, run.planned.environment, folder)
     return checkpoint_facts(
         path,
         None if interpreter is None else str(interpreter),

@@ -35,7 +35,7 @@ def ask_interpreter(
 
     None when it does not run Python.
     """
-    interpreter = interpreter_of(argv, environment)
+    interpreter = interpreter_of(argv, environment, folder)
     if interpreter is None:
         return None
     script = present_script(argv, folder)

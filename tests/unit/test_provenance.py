@@ -130,11 +130,13 @@ def test_the_interpreter_behind_an_argv(tmp_path: Path) -> None:
     script.write_text("#!/opt/venv/bin/python3.11 -sE\nimport accelerate\n")
     binary = tmp_path / "binary"
     binary.write_bytes(b"\x7fELF\0\0")
-    assert interpreter_of(["/usr/bin/python3", "train.py"], {}) == Path("/usr/bin/python3")
+    assert interpreter_of(["/usr/bin/python3", "train.py"], {}, Path("/")) == Path(
+        "/usr/bin/python3"
+    )
     buffered = ["stdbuf", "-oL", "-eL", str(script), "launch"]
-    assert interpreter_of(buffered, {}) == Path("/opt/venv/bin/python3.11")
-    assert interpreter_of([str(binary)], {}) is None
-    assert interpreter_of(["/nowhere/at/all"], {}) is None
+    assert interpreter_of(buffered, {}, Path("/")) == Path("/opt/venv/bin/python3.11")
+    assert interpreter_of([str(binary)], {}, Path("/")) is None
+    assert interpreter_of(["/nowhere/at/all"], {}, Path("/")) is None
 
 
 def test_the_commit_is_read_from_loose_packed_and_detached_heads(checkout: Path) -> None:
@@ -279,7 +281,7 @@ def test_what_changed_while_a_run_waited() -> None:
 def test_provenance_of_a_run_here(checkout: Path) -> None:
     reading = GpuReading(0.0, "here", "nvml", driver="580.65.06")
     found = provenance_of(
-        interpreter_in([sys.executable, "train.py"], os.environ), checkout, reading
+        interpreter_in([sys.executable, "train.py"], os.environ, checkout), checkout, reading
     )
     assert (
         found.interpreter == sys.executable
@@ -288,7 +290,7 @@ def test_provenance_of_a_run_here(checkout: Path) -> None:
     )
     assert found.commit == found.commit_at_launch == git(checkout, "rev-parse", "HEAD")
     assert os.uname().release in found.system and found.fresnel
-    nothing = provenance_of(interpreter_in(["/bin/true"], {}), Path("/"), None)
+    nothing = provenance_of(interpreter_in(["/bin/true"], {}, Path("/")), Path("/"), None)
     assert (
         nothing.interpreter
         is nothing.python

@@ -25,7 +25,7 @@ def given(
     launcher = spec.pop("launcher", "torchrun")
     asked = RunSpec("demo", "demo", launcher, processes=processes, **spec)
     inputs, before = launch_inputs(asked, "demo", RUN), environment or {}
-    return watched_environment(inputs, argv, before, interpreter_in(argv, before))
+    return watched_environment(inputs, argv, before, interpreter_in(argv, before, Path("/")))
 
 
 def test_ranks_above_0_get_a_log_of_their_own_and_their_lines_a_rank() -> None:

@@ -1,5 +1,6 @@
 """What a command starts in the end, behind `nice`, `uv run`, `mpirun`."""
 
+import os
 import shlex
 import sys
 from pathlib import Path
@@ -48,7 +49,7 @@ def test_what_is_known_of_a_program_is_known_behind_another(before: str, tmp_pat
 
 @pytest.mark.parametrize("before", BEFORE)
 def test_another_program_s_python_is_not_taken_for_the_one_in_path(before: str) -> None:
-    found = interpreter_of([*before.split(), str(PYTHON), "train.py"], {})
+    found = interpreter_of([*before.split(), str(PYTHON), "train.py"], {}, Path("/"))
     chosen_elsewhere = before.startswith(("uv", "conda", "mpirun"))
     assert found == (None if chosen_elsewhere else PYTHON)
 
@@ -77,7 +78,19 @@ def test_a_profiler_s_own_python_runs_its_script(tmp_path: Path) -> None:
     tool = tmp_path / "coverage"
     tool.write_text(f"#!{PYTHON}\n")
     tool.chmod(0o755)
-    assert interpreter_of([str(tool), "run", "train.py"], {}) == PYTHON
+    assert interpreter_of([str(tool), "run", "train.py"], {}, tmp_path) == PYTHON
+
+
+def test_a_python_is_looked_for_in_the_run_s_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("run", "elsewhere"):
+        (tmp_path / name / "bin").mkdir(parents=True)
+        (tmp_path / name / "bin/python").symlink_to(PYTHON)
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    for words in ("nice bin/python train.py", "nice ./bin/python -m pkg"):
+        found = interpreter_of(words.split(), os.environ, tmp_path / "run")
+        assert found == tmp_path / "run/bin/python"
 
 
 def test_how_many_processes_it_starts() -> None:

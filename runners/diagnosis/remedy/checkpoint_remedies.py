@@ -54,12 +54,14 @@ def strip_checkpoint(case: Case) -> Case:
 
 
 def _from_copy(case: Case, do: str, word: str) -> Case:
-    source = named_checkpoint(case.spec, Path(case.plan.working_directory))
+    folder = Path(case.plan.working_directory)
+    source = named_checkpoint(case.spec, folder)
     if source is None:
         raise Unfit("no parameter of it names a checkpoint")
     if not source.is_file():
         raise Unfit(f"{source}: no such file")
-    interpreter = interpreter_of(case.plan.argv, {**os.environ, **case.plan.environment})
+    environment = {**os.environ, **case.plan.environment}
+    interpreter = interpreter_of(case.plan.argv, environment, folder)
     if interpreter is None:
         raise Unfit("no Python of the run is known that could open it")
     target = source.with_name(f"{source.stem}_{word}{source.suffix}")

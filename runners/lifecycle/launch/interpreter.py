@@ -35,16 +35,20 @@ class Interpreter(NamedTuple):
         return package_version(package, self.folders)
 
 
-def interpreter_in(argv: Sequence[str], environment: Mapping[str, str]) -> Interpreter | None:
-    """The Python that `argv` runs, as it is in `environment`; None when it runs none."""
-    path = interpreter_of(argv, environment)
+def interpreter_in(
+    argv: Sequence[str], environment: Mapping[str, str], folder: Path
+) -> Interpreter | None:
+    """The Python that `argv` runs in `folder` and `environment`; None when it runs none."""
+    path = interpreter_of(argv, environment, folder)
     if path is None:
         return None
     return Interpreter(path, environment, tuple(package_folders(path, environment)))
 
 
-def interpreter_of(argv: Sequence[str], environment: Mapping[str, str]) -> Path | None:
-    """The Python that `argv` runs in `environment`: its program, or that of its first line.
+def interpreter_of(
+    argv: Sequence[str], environment: Mapping[str, str], folder: Path
+) -> Path | None:
+    """The Python that `argv` runs in `folder`: its program, or that of its first line.
 
     None when it is not Python, and where another program chooses it.
     """
@@ -53,7 +57,8 @@ def interpreter_of(argv: Sequence[str], environment: Mapping[str, str]) -> Path 
         return None
     for layer in reversed(found.layers):
         name = layer[0] if layer else ""
-        program = Path(shutil.which(name, path=environment.get("PATH")) or name)
+        found_in_path = "" if "/" in name else shutil.which(name, path=environment.get("PATH"))
+        program = folder / (found_in_path or name)
         # Scripts that pip installs name their interpreter in the first line.
         named = Path(_first_line(program).removeprefix("#!").split(" ")[0])
         for python in (program, named):

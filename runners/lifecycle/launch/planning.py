@@ -71,7 +71,7 @@ def make_plan(
     inputs = launch_inputs(spec, run.id, run.path, allocation, reading)
     texts = fill_texts(inputs)
     variables, folder, config, argv = _command(inputs, texts)
-    interpreter = interpreter_in(argv, variables.whole)
+    interpreter = interpreter_in(argv, variables.whole, folder)
     variables = completed(variables, inputs, argv, interpreter)
     missing = missing_packages(spec, interpreter)
     gpus = on_all_nodes(allocation.assigned(spec.gpus.share_memory), spec.node)
@@ -110,14 +110,14 @@ def make_plan(
     return Planned(plan, variables.whole, config.files, secrets, missing)
 
 
-def spell_command(spec: RunSpec) -> tuple[list[str], dict[str, str]]:
-    """The argv and the environment that `spec` would have on the CPU; nothing is written.
+def spell_command(spec: RunSpec) -> tuple[list[str], dict[str, str], Path]:
+    """The argv, environment and folder that `spec` would have on the CPU; nothing is written.
 
     Raises WrongInput when a path, program or variable it names does not exist.
     """
     inputs = launch_inputs(spec, "preview", Path("preview").absolute())
     command = _command(inputs, fill_texts(inputs))
-    return command.argv, command.variables.whole
+    return command.argv, command.variables.whole, command.folder
 
 
 class _Command(NamedTuple):
@@ -189,10 +189,10 @@ def why_not_here(spec: RunSpec, reading: GpuReading | None) -> str:
     GPUs that are busy now are no reason, nor are those not yet read (`reading` None).
     """
     try:
-        argv, environment = spell_command(spec)
+        command = spell_command(spec)
     except FresnelError as error:
         return error.message
-    missing = missing_packages(spec, interpreter_in(argv, environment))
+    missing = missing_packages(spec, interpreter_in(*command))
     if missing is not None:
         return f"missing: {', '.join(missing.packages)}"
     if reading is None:

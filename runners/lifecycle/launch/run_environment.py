@@ -178,7 +178,7 @@ def _flight_recorder(
     if interpreter is None:
         # A shell's line most likely starts the one that its PATH has.
         on_path = shutil.which("python", path=environment.get("PATH"))
-        interpreter = interpreter_in([on_path], environment) if on_path else None
+        interpreter = interpreter_in([on_path], environment, run) if on_path else None
     version = interpreter and interpreter.version_of("torch")
     if not version:
         return {}
