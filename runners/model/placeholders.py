@@ -104,6 +104,11 @@ def substitute(text: str, values: Mapping[str, str], environment: Mapping[str, s
     return _REFERENCE.sub(value, text)
 
 
+def partly_filled(text: str, values: Mapping[str, str]) -> str:
+    """`text` with those `${...}` replaced of which `values` knows something."""
+    return _REFERENCE.sub(lambda match: values.get(match.group(1), match.group()), text)
+
+
 def open_places(command: Sequence[str]) -> list[str]:
     """The names of `{NAME}` in the plain words of a command: places for values, left empty.
 

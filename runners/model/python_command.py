@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from runners.model.late_pattern import late_pattern
 from runners.model.launchers import traits_of
+from runners.model.placeholders import partly_filled
 from runners.model.plan import LaunchPlan
 from runners.model.spec import GpuRequest, RunSpec
 from runners.model.wrappers import started_in_the_end
@@ -106,14 +107,15 @@ def devices_of(spec: RunSpec, request: GpuRequest, present: int) -> int:
 def processes_for(spec: RunSpec, gpus: int) -> int:
     """To how many processes `spec` deals a batch out on so many GPUs of this machine.
 
-    Before there is a plan: by its launcher, or the words of its command as they stand there.
+    Before there is a plan: by its launcher, or the words of its command.
     """
     asked = spec.processes or max(1, gpus)
-    argv = (
-        ("python", spec.script or "program")
-        if traits_of(spec.launcher).runs_python
-        else spec.command
-    )
+    argv: Sequence[str] = ("python", spec.script or "program")
+    if not traits_of(spec.launcher).runs_python:
+        values = {
+            f"parameters.{parameter.name}": str(parameter.value) for parameter in spec.parameters
+        }
+        argv = [partly_filled(word, {**values, "gpu_count": str(gpus)}) for word in spec.command]
     return started_by(spec, argv, asked) or asked
 
 

@@ -85,5 +85,7 @@ def test_a_probe_is_told_for_the_processes_that_the_plan_starts(tmp_path: Path) 
     directory = state.run("20261120-101500-demo-7f3a")
     decision = Granted(Allocation(gpus))
     planned = plan_run(directory, spec, decision, reading, None)
-    assert probe_of(state, spec, gpus, computing_processes(planned.plan)) == result
+    processes = computing_processes(planned.plan)
+    assert probe_of(state, spec, gpus, processes) == result
+    assert devices_of(spec, spec.gpus, FOUR_GPUS) == processes == 2
     assert any("batch=48" in note for note in planned.plan.notes)
