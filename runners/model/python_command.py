@@ -56,7 +56,7 @@ def python_command(argv: Sequence[str]) -> PythonCommand | None:
     return command if command is None or found.is_one else command._replace(processes=None)
 
 
-def script_of(argv: Sequence[str], folder: Path) -> Path | None:
+def python_script(argv: Sequence[str], folder: Path) -> Path | None:
     """The file that `argv` runs by Python in `folder`, be it there or not; None for a module."""
     command = python_command(argv)
     return folder / command.script if command is not None and command.script else None

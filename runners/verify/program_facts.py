@@ -13,7 +13,7 @@ import msgspec
 
 from runners.lifecycle.launch.interpreter import interpreter_of
 from runners.lifecycle.launch.program_options import options_of, read_script
-from runners.model.python_command import python_command, script_of
+from runners.model.python_command import python_command, python_script
 from runners.state.decoding import any_json, decode
 from runners.verify.facts import InterpreterFacts, StartFacts
 
@@ -76,7 +76,7 @@ def ask_interpreter(
 
 def present_script(argv: Sequence[str], folder: Path) -> Path | None:
     """The file that `argv` runs by Python, where it is there."""
-    script = script_of(argv, folder)
+    script = python_script(argv, folder)
     return script if script is not None and script.is_file() else None
 
 
@@ -85,7 +85,7 @@ def start_facts(argv: Sequence[str], folder: Path) -> StartFacts | None:
     command = python_command(argv)
     if command is None:
         return None
-    script = script_of(argv, folder)
+    script = python_script(argv, folder)
     exists = script is None or script.exists()
     unknown: list[tuple[str, str]] = []
     present = present_script(argv, folder)

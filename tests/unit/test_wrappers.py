@@ -10,7 +10,7 @@ import pytest
 from runners.lifecycle.launch.command_notes import command_notes
 from runners.lifecycle.launch.interpreter import interpreter_of
 from runners.lifecycle.launch.resumed_spec import resume_flag
-from runners.model.python_command import python_command, script_of
+from runners.model.python_command import python_command, python_script
 from runners.model.vendors import traits_of_vendor
 from runners.model.wrappers import started_in_the_end
 from runners.presets.load import command_spec
@@ -44,7 +44,7 @@ def test_what_is_known_of_a_program_is_known_behind_another(before: str, tmp_pat
     (note,) = command_notes(argv[-2:], tmp_path, traits)
     assert note in command_notes(argv, tmp_path, traits)
     assert resume_flag(command_spec(argv), tmp_path) == "--resume"
-    assert script_of(argv, tmp_path) == tmp_path / "train.py"
+    assert python_script(argv, tmp_path) == tmp_path / "train.py"
 
 
 @pytest.mark.parametrize("before", BEFORE)
@@ -71,7 +71,7 @@ def test_another_program_s_python_is_not_taken_for_the_one_in_path(before: str) 
 )
 def test_which_word_is_the_script_of_python(words: str, script: str, tmp_path: Path) -> None:
     expected = tmp_path / script if script else None
-    assert script_of(words.split(), tmp_path) == expected
+    assert python_script(words.split(), tmp_path) == expected
 
 
 def test_a_profiler_s_own_python_runs_its_script(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from typing import NamedTuple
 from runners.host.files import read_plain
 from runners.host.shells import shell_command
 from runners.model.late_pattern import late_pattern
-from runners.model.python_command import python_command, script_of
+from runners.model.python_command import python_command, python_script
 from runners.model.suggestions import nearest_hint
 from runners.model.vendors import VendorTraits
 from runners.model.wrappers import CONTAINERS, started_in_the_end
@@ -83,7 +83,7 @@ def _script_notes(program: Sequence[str], folder: Path, script: _Script | None) 
 
     That is a program in the background, an exit code, output.
     """
-    path = script_of(program, folder)
+    path = python_script(program, folder)
     if path is not None:
         if not path.exists():
             hint = nearest_hint(path.name, (other.name for other in path.parent.glob("*.py")))
