@@ -6,7 +6,6 @@ from it; a reason that is not in the table is shown as Slurm writes it: nothing 
 """
 
 import re
-from typing import NamedTuple
 
 from runners.model.endings import JobEnd, job_end_of
 
@@ -41,54 +40,43 @@ def is_understood(state: str) -> bool:
     return job_waits(state) or job_is_active(state) or job_is_over(state)
 
 
-class Pending(NamedTuple):
-    """A reason in words; `advice` is what may be done, and `for_ever` whether waiting is futile."""
-
-    text: str
-    advice: str = ""
-    for_ever: bool = False
-
-
 _REASONS = {
-    "None": Pending("not looked at yet"),
-    "Priority": Pending("jobs with a higher priority come first", "a shorter time limit may help"),
-    "Resources": Pending("next in line: its nodes or GPUs are in use"),
-    "Dependency": Pending("waits for the job that it depends on"),
-    "DependencyNeverSatisfied": Pending(
-        "the job that it depends on did not succeed: it never starts", "stop it", True
+    "None": "not looked at yet",
+    "Priority": "jobs with a higher priority come first; a shorter time limit may help",
+    "Resources": "next in line: its nodes or GPUs are in use",
+    "Dependency": "waits for the job that it depends on",
+    "DependencyNeverSatisfied": (
+        "the job that it depends on did not succeed: it never starts; stop it"
     ),
-    "JobHeldUser": Pending("held by you", "`scontrol release JOB` lets it start", True),
-    "JobHeldAdmin": Pending("held by an administrator", "ask them", True),
-    "JobHoldMaxRequeue": Pending(
-        "held: put back into the queue too often", "`scontrol release JOB`", True
+    "JobHeldUser": "held by you; `scontrol release JOB` lets it start",
+    "JobHeldAdmin": "held by an administrator; ask them",
+    "JobHoldMaxRequeue": "held: put back into the queue too often; `scontrol release JOB`",
+    "launch_failed_requeued_held": (
+        "held: its node could not start it; `scontrol release JOB` tries again"
     ),
-    "launch_failed_requeued_held": Pending(
-        "held: its node could not start it", "`scontrol release JOB` tries again", True
-    ),
-    "BeginTime": Pending("waits for the time at which it may begin"),
-    "ReqNodeNotAvail": Pending("a node that it needs is down, drained or reserved"),
+    "BeginTime": "waits for the time at which it may begin",
+    "ReqNodeNotAvail": "a node that it needs is down, drained or reserved",
     "Nodes_required_for_job_are_DOWN,_DRAINED_or_reserved_for_jobs_in_higher_priority_partitions": (
-        Pending("its nodes are down, drained, or kept for partitions that go first")
+        "its nodes are down, drained, or kept for partitions that go first"
     ),
-    "PartitionDown": Pending("its partition takes no jobs", "another one: `sinfo -s`"),
-    "PartitionInactive": Pending("its partition is inactive", "another one: `sinfo -s`"),
-    "PartitionNodeLimit": Pending("more nodes than its partition allows", "ask for fewer", True),
-    "PartitionTimeLimit": Pending(
-        "a longer time limit than its partition allows", "a shorter one: --time", True
-    ),
-    "Reservation": Pending("waits for a reservation"),
-    "JobArrayTaskLimit": Pending("as many of its sweep run as may at once"),
-    "BadConstraints": Pending("no node has what it asks for", "another constraint", True),
-    "AccountNotAllowed": Pending("its account may not use this partition", "--account", True),
-    "QOSNotAllowed": Pending("its QOS may not be used here", "another one: --qos", True),
-    "InvalidAccount": Pending("its account does not exist", "another one: --account", True),
-    "InvalidQOS": Pending("its QOS does not exist", "another one: --qos", True),
-    "Licenses": Pending("waits for a licence"),
-    "NodeDown": Pending("a node that it needs is down"),
-    "Prolog": Pending("its node is being prepared"),
-    "Cleaning": Pending("being cleaned up after it was put back into the queue"),
-    "FedJobLock": Pending("waits for the other clusters of its federation"),
+    "PartitionDown": "its partition takes no jobs; another one: `sinfo -s`",
+    "PartitionInactive": "its partition is inactive; another one: `sinfo -s`",
+    "PartitionNodeLimit": "more nodes than its partition allows; ask for fewer",
+    "PartitionTimeLimit": "a longer time limit than its partition allows; a shorter one: --time",
+    "Reservation": "waits for a reservation",
+    "JobArrayTaskLimit": "as many of its sweep run as may at once",
+    "BadConstraints": "no node has what it asks for; another constraint",
+    "AccountNotAllowed": "its account may not use this partition; --account",
+    "QOSNotAllowed": "its QOS may not be used here; another one: --qos",
+    "InvalidAccount": "its account does not exist; another one: --account",
+    "InvalidQOS": "its QOS does not exist; another one: --qos",
+    "Licenses": "waits for a licence",
+    "NodeDown": "a node that it needs is down",
+    "Prolog": "its node is being prepared",
+    "Cleaning": "being cleaned up after it was put back into the queue",
+    "FedJobLock": "waits for the other clusters of its federation",
 }
+"""What its reasons mean, and what may be done; JOB stands for its number."""
 _LIMIT = re.compile(
     r"(?P<whose>QOS|Assoc)?(?:Grp|Max)(?P<what>[A-Za-z]+?)(?P<time>(?:Run)?Minutes)?"
     r"(?:Limit)?(?:Per(?P<each>User|Account|Job|Node))?(?:Limit)?"
@@ -105,17 +93,20 @@ _WHAT = {
 _OWN_LIMIT = "it starts when others of these end; another --qos or --account may allow more"
 
 
-def pending(reason: str) -> Pending:
-    """What Slurm's reason means; a list of nodes behind it is left away."""
+def pending_text(reason: str, number: str) -> str:
+    """What Slurm's reason for the job `number` means, and what may be done.
+
+    A list of nodes behind it is left away.
+    """
     word = reason.strip().strip("()").partition("(")[0].strip().replace(" ", "_")
     found = _REASONS.get(word) or _REASONS.get(word.partition(",")[0])
     if found is not None:
-        return found
+        return found.replace("JOB", number)
     if limit := _limit(word):
-        return Pending(limit, _OWN_LIMIT)
+        return f"{limit}; {_OWN_LIMIT}"
     if word.startswith("QOSMin"):
-        return Pending("asks for less than its QOS requires", "ask for more", True)
-    return Pending(f"Slurm says {word}" if word else "Slurm gives no reason")
+        return "asks for less than its QOS requires; ask for more"
+    return f"Slurm says {word}" if word else "Slurm gives no reason"
 
 
 def _limit(word: str) -> str:
@@ -128,9 +119,3 @@ def _limit(word: str) -> str:
     each = f" per {found['each'].lower()}" if found["each"] else ""
     whose = _WHOSE.get(found["whose"] or "", "the cluster")
     return f"the limit of {whose} for {times.get(found['time'] or '', what)}{each} is reached"
-
-
-def pending_text(reason: str) -> str:
-    """The reason, and what may be done, as one text."""
-    found = pending(reason)
-    return "; ".join(filter(None, (found.text, found.advice)))

@@ -151,7 +151,7 @@ def status_of_job(directory: RunDirectory, record: RunRecord | None) -> tuple[St
             return State.QUEUED, f"{name} was handed to Slurm, whose answer did not come"
         return State.QUEUED, f"{name} was submitted" if fresh else f"{name}: not in Slurm's queue"
     if job_waits(row.state):
-        return State.QUEUED, f"{name} waits: {pending_text(row.reason).replace('JOB', row.number)}"
+        return State.QUEUED, f"{name} waits: {pending_text(row.reason, row.number)}"
     if job_is_active(row.state):
         return State.STARTING, f"{name} has begun on {row.nodes or 'its node'}"
     return State.QUEUED, f"{name}: Slurm says {row.state}"

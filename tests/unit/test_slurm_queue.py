@@ -14,7 +14,7 @@ from runners.cost.rates import device_count
 from runners.lifecycle.launch.plan_costs import with_time_limit
 from runners.model.cluster import SlurmKeys
 from runners.model.errors import WrongInput
-from runners.model.pending import pending
+from runners.model.pending import pending_text
 from runners.model.plan import AssignedGpu, on_all_nodes
 from runners.model.spec import GpuRequest, PlaceKeys, RestartRule, RunSpec
 from runners.model.states import State
@@ -110,24 +110,23 @@ def test_a_length_of_time_for_slurm() -> None:
 
 
 @pytest.mark.parametrize(
-    ("reason", "for_ever"),
+    "reason",
     [
-        ("Priority", False),
-        ("DependencyNeverSatisfied", True),
-        ("JobHeldUser", True),
-        ("QOSMaxGRESPerUser", False),
-        ("AssocGrpCPUMinutesLimit", False),
-        ("ReqNodeNotAvail, UnavailableNodes:n[1-3]", False),
-        ("Nodes required for job are DOWN, DRAINED or reserved for jobs in higher priority "
-         "partitions", False),
+        "Priority",
+        "DependencyNeverSatisfied",
+        "JobHeldUser",
+        "QOSMaxGRESPerUser",
+        "AssocGrpCPUMinutesLimit",
+        "ReqNodeNotAvail, UnavailableNodes:n[1-3]",
+        "Nodes required for job are DOWN, DRAINED or reserved for jobs in higher priority "
+        "partitions",
     ],
-)  # fmt: skip
-def test_why_a_job_waits(reason: str, for_ever: bool) -> None:
-    """In words of ours, and whether waiting is futile."""
-    found = pending(reason)
-    assert found.for_ever is for_ever
-    assert reason not in found.text
-    assert "Slurm says" not in found.text
+)
+def test_why_a_job_waits(reason: str) -> None:
+    """In words of ours, and its own number where something is done with it."""
+    found = pending_text(reason, "4711")
+    assert reason not in found and "JOB" not in found
+    assert not found.startswith("Slurm")
 
 
 @pytest.mark.parametrize(
@@ -142,12 +141,12 @@ def test_why_a_job_waits(reason: str, for_ever: bool) -> None:
 )
 def test_a_limit_is_named(reason: str, text: str) -> None:
     """Whose it is, of what, and per what."""
-    assert pending(reason).text == f"the limit {text} is reached"
+    assert pending_text(reason, "").startswith(f"the limit {text} is reached")
 
 
 def test_a_reason_that_is_not_known_is_shown_as_it_is() -> None:
     """Nothing is guessed."""
-    assert "SomethingNew" in pending("SomethingNew").text
+    assert "SomethingNew" in pending_text("SomethingNew", "")
 
 
 def test_the_script_takes_the_run_of_its_task(tmp_path: Path) -> None:

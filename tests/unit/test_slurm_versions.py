@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from runners.model.endings import JobEnd, job_end_of
-from runners.model.pending import is_understood, job_is_active, job_is_over, job_waits, pending
+from runners.model.pending import is_understood, job_is_active, job_is_over, job_waits, pending_text
 from runners.places.slurm.foreign import row_of_job
 from runners.slurm import client, queue
 from runners.slurm.accounts import read_budgets
@@ -85,7 +85,7 @@ def test_names_of_jobs(name: str) -> None:
 def test_reasons(reason: str) -> None:
     (row,) = read_rows(_job(reason=reason))
     assert row.reason == reason
-    assert pending(reason).text
+    assert pending_text(reason, "11")
 
 
 @pytest.mark.parametrize(("text", "seconds"), recorded.LENGTHS)

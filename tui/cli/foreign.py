@@ -69,7 +69,7 @@ def _value(row: JobRow) -> dict[str, object]:
 def _cells(row: JobRow) -> tuple[str, ...]:
     limit = DASH if row.limit_s is None else duration(row.limit_s)
     number = shown_number(row)
-    waits = pending_text(row.reason).replace("JOB", number) if job_waits(row.state) else ""
+    waits = pending_text(row.reason, number) if job_waits(row.state) else ""
     return number, row.name, row.state.lower(), row.partition, row.nodes or DASH, limit, waits
 
 

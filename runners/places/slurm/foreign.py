@@ -183,7 +183,7 @@ def row_of_job(job: JobRow, seen: float) -> RunRow:
     started = None
     if state is State.RUNNING and job.ends and job.limit_s:
         started = min(job.ends - job.limit_s, time.time())
-    waits = f"waits: {pending_text(job.reason).replace('JOB', shown_number(job))}"
+    waits = f"waits: {pending_text(job.reason, shown_number(job))}"
     runs = f"on {job.nodes or 'its node'}, partition {job.partition}"
     if not is_understood(job.state):
         runs = f"Slurm says {job.state}"
