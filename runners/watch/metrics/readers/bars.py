@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import ClassVar, NamedTuple
 
 from runners.model.late_pattern import late_pattern
-from runners.watch.metrics.numbers import seconds, whole_number
+from runners.watch.metrics.numbers import whole_number
 from runners.watch.metrics.readers.line_reader import Reader
 from runners.watch.metrics.readers.named_values import is_count, named_values
 from runners.watch.metrics.sample import Sample, metric_name
@@ -58,7 +58,6 @@ class Bar(NamedTuple):
     text: str
     done: float
     total: float | None
-    elapsed: float | None
     pace: float | None
     unit: str
     values: dict[str, float]
@@ -90,7 +89,7 @@ def read_bar(line: str) -> Bar | None:
         return None
     parts = found.groupdict()
     text = (parts["desc"] or "").strip()
-    clock, *rest = _SPLIT.split(parts["inside"])
+    rest = _SPLIT.split(parts["inside"])[1:]
     rest += (parts.get("values") or "").split(", ")[1:]
     pace, unit = None, parts.get("unit") or "it"
     if rest and (rate := _PACE.match(rest[0])):
@@ -107,7 +106,6 @@ def read_bar(line: str) -> Bar | None:
         text,
         done * _THOUSANDS[parts.get("kilo") or ""],
         total * _THOUSANDS[parts.get("kilos") or ""] if total else None,
-        seconds(clock.partition("<")[0]),
         pace,
         unit,
         _postfix(rest),
