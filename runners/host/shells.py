@@ -14,24 +14,24 @@ class ShellCommand(NamedTuple):
 
 
 def shell_command(argv: Sequence[str]) -> ShellCommand:
-    """The line or the script that `argv` runs by a shell, as bash(1) and sh(1) read their words."""
-    name, *words = argv or [""]
+    """The line or the script that `argv` runs by a shell, as bash(1) and sh(1) read it."""
+    name, *arguments = argv or [""]
     if name.endswith(".sh"):
         return ShellCommand(script=name)
     if name.rpartition("/")[2] not in SHELLS:
         return ShellCommand()
     is_line = False
-    while words and words[0][:1] in ("-", "+"):
-        option = words.pop(0)
+    while arguments and arguments[0][:1] in ("-", "+"):
+        option = arguments.pop(0)
         if option in ("-", "--"):
             break
         is_cluster = option[:2] not in ("--", "++")
         is_line |= is_cluster and option[0] == "-" and "c" in option
         if option in ("--rcfile", "--init-file") or (is_cluster and option[-1] in "oO"):
-            del words[:1]
-    if not words:
+            del arguments[:1]
+    if not arguments:
         return ShellCommand()
-    return ShellCommand(line=words[0]) if is_line else ShellCommand(script=words[0])
+    return ShellCommand(line=arguments[0]) if is_line else ShellCommand(script=arguments[0])
 
 
 def shell_line(text: str) -> list[str]:
