@@ -1,17 +1,18 @@
 """Resuming an ended run: its own spec, with its newest checkpoint."""
 
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import NamedTuple
 
 import msgspec
 
+from runners.host.shells import shell_command
 from runners.lifecycle.control.relaunch import relaunch_spec
 from runners.lifecycle.launch.resumed_spec import resumed, rule_of
 from runners.model.errors import NotFound, WrongInput
 from runners.model.python_command import python_command
 from runners.model.run import Checkpoint, Run
 from runners.model.spec import RunSpec
-from runners.model.wrappers import started_in_the_end
+from runners.model.wrappers import CONTAINERS, started_in_the_end
 from runners.state.codec import read_plan
 from runners.state.layout import StateDirectory
 from runners.state.runs import list_run_ids
@@ -70,7 +71,12 @@ def _program(spec: RunSpec) -> object:
     found = python_command(spec.command)
     if found is not None:
         return found.script, found.module
-    return spec.command if spec.shell else started_in_the_end(spec.command).argv[:1]
+    program = started_in_the_end(spec.command).argv
+    line, script = shell_command(program)
+    name = program[0] if program else ""
+    if spec.shell or line or PurePath(name).name in CONTAINERS:
+        return spec.command  # which of its words are flags is not known
+    return script or name
 
 
 def newest_checkpoint(run: Run) -> Checkpoint:
