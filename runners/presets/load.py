@@ -116,6 +116,8 @@ def _usual_devices(values: dict[str, Any]) -> int:
     declared = keys_of(RunSpec)
     try:
         keys = {name: decode(values[name], declared[name].type, (name,)) for name in given}
+        if "command" in keys:  # its words may say the number by a parameter
+            keys["parameters"] = _build_parameters(values.get("parameters"), {}, set())
     except (KeyMistake, WrongInput):
         return 0  # said where all keys are decoded
     request: GpuRequest = keys.get("gpus", GpuRequest(count=1))

@@ -138,7 +138,13 @@ def test_earlier_peaks_are_those_of_the_same_program_at_other_batches(tmp_path: 
     assert peaks_by_batch(state, msgspec.structs.replace(spec, scaling=None), ("H100", False)) == []
 
 
-def test_a_preset_knows_how_many_devices_it_is_for() -> None:
+def test_a_preset_knows_how_many_devices_it_is_for(tmp_path: Path) -> None:
+    own = tmp_path / "own.yaml"
+    command = "torchrun --nproc_per_node=${parameters.ranks} train.py"
+    own.write_text(
+        f"launcher: command\ncommand: {command.split()}\ngpus: 4\nparameters: {{ranks: 2}}\n"
+    )
+    assert spec_of(str(own), "ranks=4").usual_devices == 2
     assert [spec_of(name, "gpus=2").usual_devices for name in ("pcdiff", "pcdiff-8gpu")] == [7, 8]
     asked = spec_of("pcdiff-8gpu", "gpus=2")
     assert devices_of(asked, GpuRequest(count=2), 8) == 2
