@@ -19,8 +19,6 @@ from itertools import product
 from pathlib import Path
 from typing import Any, Literal
 
-import msgspec
-
 from runners.host.files import open_binary
 from runners.housekeeping import tend
 from runners.lifecycle.control import labels
@@ -36,10 +34,11 @@ from runners.model.errors import DeniedError, FresnelError, NotFound, WrongInput
 from runners.model.parameters import format_value
 from runners.model.program import chosen_gpus
 from runners.model.run import Run
-from runners.model.spec import After, RunSpec
+from runners.model.spec import RunSpec
 from runners.model.states import State
 from runners.presets.catalogue import resolve_preset
 from runners.presets.command_line import split_command
+from runners.presets.load import with_wishes
 from runners.presets.sweeps import MOST_RUNS, as_sweep
 from runners.state.layout import StateDirectory
 from runners.state.runs import find_run, find_runs, list_runs, read_run
@@ -304,20 +303,12 @@ def _with_options(
     after: "str | RunHandle | None",
     price: str | None,
 ) -> RunSpec:
-    changes: dict[str, Any] = {}
     try:
         request = chosen_gpus(gpus, gpu_ids)
     except ValueError as error:
         raise WrongInput(f"gpus: {error}") from None
-    if request is not None:
-        changes["gpus"] = spec.gpus.chosen(request)
-    if priority is not None:
-        changes["priority"] = priority
-    if after is not None:
-        changes["after"] = After(after.id if isinstance(after, RunHandle) else after)
-    if price is not None:
-        changes |= {"price": price, "price_basis": "flag"}
-    return msgspec.structs.replace(spec, **changes)
+    run = after.id if isinstance(after, RunHandle) else after
+    return with_wishes(spec, request, priority, run, price)
 
 
 def _overrides(values: Mapping[str, Value]) -> list[str]:

@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from runners.model.course import parse_after
 from runners.model.errors import WrongInput
 from runners.model.parameters import with_value
 from runners.model.placeholders import check_placeholders
@@ -103,6 +104,29 @@ def spec_of(
         is_explicit = not _CHOICE_OF_GPUS.isdisjoint(asked)
         request = spec.gpus.chosen(spec.gpus) if is_explicit else spec.gpus
         return msgspec.structs.replace(spec, usual_devices=devices, gpus=request)
+
+
+def with_wishes(
+    spec: RunSpec,
+    request: GpuRequest | None,
+    priority: int | None,
+    after: str | None,
+    price: str | None,
+) -> RunSpec:
+    """`spec` with what its launch says of GPUs, queue and price; WrongInput for no such `after`."""
+    changes: dict[str, Any] = {}
+    if request is not None:
+        changes["gpus"] = spec.gpus.chosen(request)
+    if priority is not None:
+        changes["priority"] = priority
+    if after is not None:
+        try:
+            changes["after"] = parse_after(after)
+        except ValueError as error:
+            raise WrongInput(f"after: {error}") from None
+    if price is not None:
+        changes |= {"price": price, "price_basis": "flag"}
+    return msgspec.structs.replace(spec, **changes)
 
 
 _CHOICE_OF_GPUS = frozenset({"gpus", "gpus.count", "gpus.ids"})

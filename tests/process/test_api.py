@@ -64,6 +64,14 @@ def test_a_command_is_stopped_and_what_cannot_be_done_raises(cli: CommandLine) -
         launch(command=["true"], gpus=-1)
 
 
+def test_a_run_may_wait_for_any_end_of_another(cli: CommandLine) -> None:
+    first = launch(command="false", gpus=0)
+    second = launch(command="true", gpus=0, after=f"{first.id}:any")
+    assert second.wait(CEILING_S) is State.DONE
+    with pytest.raises(WrongInput, match="after"):
+        launch(command="true", gpus=0, after=f"{first.id}:whenever")
+
+
 def test_a_grid_is_a_group(preset: str) -> None:
     found = sweep(preset, {"lr": [0.5, 0.25], "seed": range(2)}, parallel=2, name="grid")
     assert [run.name for run in found] == [

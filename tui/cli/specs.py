@@ -16,7 +16,6 @@ from runners.lifecycle.launch.sweep import (
     takes_several,
 )
 from runners.model.cluster import PlaceKeys, SlurmKeys
-from runners.model.course import parse_after
 from runners.model.errors import WrongInput
 from runners.model.launchers import place_on_nodes
 from runners.model.parameters import with_values
@@ -24,6 +23,7 @@ from runners.model.program import MEETING_PORT, chosen_gpus
 from runners.model.python_command import devices_of
 from runners.model.scaling import rescaled
 from runners.model.spec import GpuRequest, NodePlace, RunSpec, ScalingRule
+from runners.presets.load import with_wishes
 from runners.presets.slurm_text import slurm_keys
 from runners.state.layout import StateDirectory
 from runners.state.runs import find_run
@@ -187,22 +187,14 @@ def _apply_flags(spec: RunSpec, arguments: argparse.Namespace) -> RunSpec:
     spec = _on_nodes(_on_slurm(spec, arguments), arguments)
     if arguments.scale is not None and spec.scaling is not None:
         spec = _rescale(spec, request or spec.gpus, arguments.scale)
-    changes: dict[str, Any] = {} if request is None else {"gpus": spec.gpus.chosen(request)}
+    spec = with_wishes(spec, request, arguments.priority, arguments.after, arguments.price)
+    changes: dict[str, Any] = {}
     if arguments.env:
         changes["environment"] = {**spec.environment, **given_variables(arguments.env)}
     if arguments.placement:
         changes["warnings"] = (*spec.warnings, f"placed on {arguments.placement}")
     if arguments.tty:
         changes["terminal"] = True
-    if arguments.priority is not None:
-        changes["priority"] = arguments.priority
-    if arguments.after is not None:
-        try:
-            changes["after"] = parse_after(arguments.after)
-        except ValueError as error:
-            raise WrongInput(f"--after {error}") from None
-    if arguments.price is not None:
-        changes |= {"price": arguments.price, "price_basis": "flag"}
     return msgspec.structs.replace(spec, **changes)
 
 
