@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import IO, Any
 
+ABSENT = "no such file or folder"
 PLAIN_LIMIT = 64 << 20
 """Bytes: none of the files that are read whole is meant to become nearly as long."""
 
@@ -36,6 +37,27 @@ def home_folder() -> Path:
     """`$HOME`, else what the user database says; `/` where neither knows one, as Docker has it."""
     found = expanded("~")
     return found if found.is_absolute() else Path("/")
+
+
+def absence(path: Path | str) -> str:
+    """Why nothing is seen at `path`: ABSENT or the system's words; empty where something is.
+
+    In whatever folder it lies and however long it is: no OSError, no ValueError.
+    """
+    try:
+        os.stat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return ABSENT
+    except OSError as error:
+        return (error.strerror or str(error)).lower()
+    except ValueError:
+        return "no name of a file"  # a null byte in it
+    return ""
+
+
+def is_file(path: Path | str) -> bool:
+    """Whether a file is seen there; not in a folder that may not be searched."""
+    return os.path.isfile(path)
 
 
 def open_plain(path: Path | str) -> int:

@@ -8,7 +8,7 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from runners.host.files import expanded, read_plain
+from runners.host.files import expanded, is_file, read_plain
 from runners.model.errors import WrongInput
 from runners.model.placeholders import substitute
 from runners.model.spec import ParameterValue
@@ -74,7 +74,7 @@ def found_near(value: str, folder: Path, script: Path | None) -> Path | None:
     """The file that `value` names, from the run's folder or from its program's."""
     named = expanded(value)
     beside = [script.parent / name for name in _BESIDE_PROGRAM] if script is not None else []
-    return next((place / named for place in (folder, *beside) if (place / named).is_file()), None)
+    return next((place / named for place in (folder, *beside) if is_file(place / named)), None)
 
 
 def config_beside(value: str, folder: Path, script: Path | None) -> Path:

@@ -7,7 +7,7 @@ from subprocess import TimeoutExpired
 from typing import Any
 
 from runners.host.checkpoint_files import proof
-from runners.host.files import expanded
+from runners.host.files import absence, expanded
 from runners.model.parameters import leaf_of
 from runners.model.spec import RunSpec
 from runners.verify.checkpoint_tool import CheckpointToolError, ask_checkpoint_tool
@@ -37,7 +37,7 @@ def named_checkpoint(spec: RunSpec, folder: Path) -> Path | None:
         if parameter.choices or "${" in value:
             continue
         path = folder / expanded(value)
-        if parameter.name == named or path.suffix in _SUFFIXES or path.exists():
+        if parameter.name == named or path.suffix in _SUFFIXES or not absence(path):
             return path
     return None
 
@@ -46,8 +46,8 @@ def checkpoint_facts(
     path: Path, interpreter: str | None, environment: Mapping[str, str], written: Path | None
 ) -> CheckpointFacts:
     """Open `path` in `interpreter`; `written` is the newest checkpoint of the same preset."""
-    if not path.exists():
-        return CheckpointFacts(str(path), problem=f"{path}: no such file")
+    if why := absence(path):
+        return CheckpointFacts(str(path), problem=f"{path}: {why}")
     try:
         whole = proof(str(path))
     except OSError as error:

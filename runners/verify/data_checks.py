@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from runners.doctor.checks import Check, Verdict
+from runners.host.files import ABSENT
 from runners.model.units import gib_text, gpus_text
 from runners.verify.facts import CheckpointFacts, FileFacts, LaunchFacts
 
@@ -12,15 +13,17 @@ _SHOWN = 3
 def check_paths(facts: LaunchFacts) -> Iterator[Check]:
     """Whether the folders and files that parameters name are there."""
     for named in facts.paths:
-        if named.exists:
-            yield Check("data", "PASS", f"{named.parameter}: {named.path}")
-        elif named.maybe_name:
-            text = f"{named.parameter}: {named.path} does not exist"
+        text = f"{named.parameter}: {named.path}"
+        if not named.absence:
+            yield Check("data", "PASS", text)
+            continue
+        text += f": {named.absence}"
+        if named.maybe_name:
             yield Check("data", "WARN", text, "unless it is a name that the program downloads")
         else:
-            text = f"{named.parameter}: {named.path} does not exist"
             change = facts.change(named.parameter, "PATH")
-            yield Check("data", "FAIL", text, f"create it, or {change}")
+            advice = f"create it, or {change}" if named.absence == ABSENT else change
+            yield Check("data", "FAIL", text, advice)
 
 
 def check_files(facts: LaunchFacts) -> Iterator[Check]:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from runners.host.bounded_glob import acting_budget, bounded_glob
-from runners.host.files import expanded, open_binary
+from runners.host.files import absence, expanded, open_binary
 from runners.model.parameters import leaf_of
 from runners.model.placeholders import substitute
 from runners.model.spec import CommandRule, FileRule, RunSpec
@@ -52,7 +52,7 @@ def path_facts(
     named = [(name, value) for name, value in values.items() if name not in skipped]
     named += [(key, value) for key, value in config.items() if leaf_of(key) not in given]
     for name, value in named:
-        if not isinstance(value, str) or leaf_of(name) not in _SOURCES:
+        if not isinstance(value, str) or not value or leaf_of(name) not in _SOURCES:
             continue
         text = filled(value, placeholders)
         is_folder = leaf_of(name).endswith(("_dir", "_root", "_folder"))
@@ -61,7 +61,8 @@ def path_facts(
         path = folder / expanded(text)
         if not path.is_relative_to(directory):
             near = leaf_of(name) in CONFIGURATIONS and found_near(text, folder, script) is not None
-            yield PathFacts(name, str(path), path.exists() or near, _may_be_name(text, folder))
+            why = "" if near else absence(path)
+            yield PathFacts(name, str(path), why, _may_be_name(text, folder))
 
 
 def file_facts(
@@ -216,7 +217,7 @@ def _may_be_name(value: str, folder: Path) -> bool:
     """True for two words with a slash between them whose first is no folder here."""
     owner, _, name = value.partition("/")
     is_hub_name = bool(owner and name) and "/" not in name and not Path(name).suffix
-    return is_hub_name and owner[0] not in ".~" and not (folder / owner).exists()
+    return is_hub_name and owner[0] not in ".~" and bool(absence(folder / owner))
 
 
 def unescaped(pattern: str) -> str:

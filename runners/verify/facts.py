@@ -103,11 +103,11 @@ class CommandFacts(msgspec.Struct, frozen=True):
 
 
 class PathFacts(msgspec.Struct, frozen=True):
-    """A parameter that names a file or folder: where it points, and whether anything is there."""
+    """A parameter that names a file or folder: where it points, and why nothing is seen there."""
 
     parameter: str
     path: str
-    exists: bool
+    absence: str = ""
     maybe_name: bool = False
     """True for what may be a name on a hub instead, such as allenai/c4."""
 

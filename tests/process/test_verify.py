@@ -2,7 +2,9 @@
 a preset wants checked.
 """
 
+import errno
 import json
+import os
 import socket
 import sys
 from pathlib import Path
@@ -12,6 +14,7 @@ import pytest
 from tests.command_text import NOT_LAUNCHED, out_of_time
 from tests.process.conftest import CommandLine
 
+TOO_LONG = os.strerror(errno.ENAMETOOLONG).lower()
 TORCH = """\
 __version__ = "2.9.0"
 class version: cuda, hip = CUDA, None
@@ -91,12 +94,17 @@ def test_the_checkpoint_and_the_script_are_looked_for(cli: CommandLine) -> None:
     found = verdicts(cli, preset, "--set", "resume=old.pt", "--only", "checkpoint", exits=1)
     assert found["checkpoint"] == (
         "FAIL",
-        f"{cli.folder}/old.pt: no such file resume from the one before; "
+        f"{cli.folder}/old.pt: no such file or folder resume from the one before; "
         "`fresnel-tui checkpoint inspect` says more",
     )
     (cli.folder / "old.pt").write_bytes(b"PK\x03\x04 cut short")
     found = verdicts(cli, preset, "--set", "resume=old.pt", "--only", "checkpoint", exits=1)
     assert "incomplete" in found["checkpoint"][1]
+    # One value that no file can be called leaves the other checks as they are.
+    long = f"resume=/{'x' * 300}/old.pt"
+    found = verdicts(cli, preset, "--set", long, exits=1)
+    assert found["checkpoint"][0] == "FAIL" and TOO_LONG in found["checkpoint"][1]
+    assert found["interpreter"][0] == "PASS"
     (cli.folder / "train.py").unlink()
     assert verdicts(cli, preset, exits=1)["plan"][0] == "FAIL"
     cli.run("verify", "no-such-preset", exits=3)

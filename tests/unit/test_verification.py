@@ -8,6 +8,7 @@ import pytest
 from runners.doctor.checks import Check
 from runners.doctor.host_facts import HostFacts
 from runners.doctor.logout import LogoutVerdict
+from runners.host.files import ABSENT
 from runners.model.course import Expectation
 from runners.model.gpus import GpuSnapshot
 from runners.model.plan import AssignedGpu
@@ -168,9 +169,9 @@ CASES: dict[str, tuple[str, str, str, LaunchFacts]] = {
     "gpu: 0": ("GPU number", "PASS", "gpu: 0", facts(ONE, **config(gpu=0))),
     "device: cuda:3": ("GPU number", "FAIL", "0 to 1", facts(TWO, **config(device="cuda:3"))),
     "parameter gpu": ("GPU number", "FAIL", "--set gpu=0", facts(ONE, **BATCH)),
-    "data": ("data", "PASS", "/d", facts(paths=(PathFacts("data_dir", "/d", True),))),
-    "no data": ("data", "FAIL", "/d does not exist",
-        facts(paths=(PathFacts("data_dir", "/d", False),))),
+    "data": ("data", "PASS", "/d", facts(paths=(PathFacts("data_dir", "/d"),))),
+    "no data": ("data", "FAIL", "/d: no such file",
+        facts(paths=(PathFacts("data_dir", "/d", ABSENT),))),
     "files": ("files", "PASS", "500 found", facts(files=(FileFacts(FILES, "/x", 500),))),
     "too few": ("files", "FAIL", "499 found, 500 expected",
         facts(files=(FileFacts(FILES, "/x", 499),))),

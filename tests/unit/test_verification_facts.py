@@ -90,7 +90,7 @@ def test_paths_of_parameters_and_of_the_configuration(tmp_path: Path) -> None:
     )
     config = {"data.eval_path": "./eval.csv", "x.data_dir": "replaced", "out_dir": "o/p"}
     found = path_facts(given, tmp_path, {}, tmp_path / "run", None, config)
-    assert [(one.parameter, one.exists, one.maybe_name) for one in found] == [
+    assert [(one.parameter, not one.absence, one.maybe_name) for one in found] == [
         ("data_dir", True, False),
         ("path", False, False),
         ("dataset_path", False, True),
