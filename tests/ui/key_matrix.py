@@ -119,7 +119,7 @@ def make_runs(folder: Path, count: int) -> None:
     code = "for i in range(30): print(f'epoch {i} step {i} loss {1 / (i + 1):.4f}')"
     environment = {"FRESNEL_STATE_DIR": str(folder), "FRESNEL_GPUS": "none"}
     words = ("launch", "--gpus", "0", "--name", "first", "--wait", "--", sys.executable, "-c", code)
-    original = headless(*words, **environment).stdout.split()[0]
+    original = _launched(*words, **environment)
     source = folder / "runs" / original
     for number in range(count - 1):
         name = f"{original[:-4]}{number:04x}"
@@ -130,12 +130,19 @@ def make_runs(folder: Path, count: int) -> None:
             path.write_text(path.read_text().replace(original, name))
 
 
+def _launched(*words: str, **environment: str) -> str:
+    """The id of a run that was launched; without it there is nothing to press keys on."""
+    done = headless(*words, **environment)
+    assert done.returncode == 0, f"{words}: {done.stderr}"
+    return done.stdout.split()[0]
+
+
 def make_busy(folder: Path, sleepers: int = _SLEEPERS) -> None:
     """Runs that sleep, one of them on a GPU, and a machine that is not reached."""
     environment = {"FRESNEL_STATE_DIR": str(folder)}
     for number in range(sleepers):
         words = ("--gpus", str(int(not number)), "--name", f"sleeper-{number}")
-        headless("launch", *words, "--", "sleep", "3000", **environment)
+        _launched("launch", *words, "--", "sleep", "3000", **environment)
     far = RemoteHost("far", "nobody@127.0.0.1", port=1, command="/far/fresnel-tui", folder="/far")
     RemoteRegistry(StateDirectory(folder)).save(far)
 

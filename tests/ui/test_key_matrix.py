@@ -49,6 +49,12 @@ async def test_every_key_of_what_is_about_live_runs_gpus_and_machines(
     assert not found.silent and not found.stuck and not found.unexplained and not found.closed
 
 
+def test_what_the_keys_are_pressed_on_has_to_be_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FRESNEL_GPUS", "none")
+    with pytest.raises(AssertionError, match="sleeper-0"):
+        make_busy(StateDirectory().create().root, sleepers=1)
+
+
 @asynccontextmanager
 async def panel_with_a_run(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Pilot[Any]]:
     monkeypatch.setenv("FRESNEL_GPUS", "none")
