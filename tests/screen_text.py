@@ -5,13 +5,15 @@ them. Functions take what differs: names, numbers and what a test itself has put
 """
 
 from runners.model.states import State
-from tui.panel.screens.launch_plan_text import REFUSED
+from tui.panel.screens.launch_checks import LAUNCHED_WHEN_CHECKED as CHECKED_FIRST
+from tui.panel.screens.launch_plan_text import CHECKING as BEING_CHECKED
+from tui.panel.screens.launch_plan_text import REFUSED, REFUSED_KEYS
 from tui.panel.widgets.launch.common_fields import FIELDS
 from tui.panel.widgets.log.area import PROMPTS
 from tui.views.runs.launch_choices import OWN_COMMAND
 from tui.views.runs.run_columns import NO_RUNS
 
-__all__ = ["NO_RUNS", "OWN_COMMAND"]
+__all__ = ["BEING_CHECKED", "CHECKED_FIRST", "NO_RUNS", "OWN_COMMAND", "REFUSED_KEYS"]
 
 # ---- the main screen
 

@@ -87,6 +87,14 @@ def _absolute(text: str, literal: Mapping[str, str], folder: Path) -> str:
     return f"{Path(glob.escape(str(folder))) / named}{'/' if text.endswith('/') else ''}"
 
 
+def _place_text(patterns: Sequence[str]) -> str:
+    """Where was looked; a folder that the patterns share is named once."""
+    folders = {Path(pattern).parent for pattern in patterns}
+    is_one = len(folders) == 1 and not any(pattern.endswith("/") for pattern in patterns)
+    others = [Path(pattern).name if is_one else pattern for pattern in patterns[1:]]
+    return " | ".join([patterns[0], *others])
+
+
 def rule_facts(rule: FileRule, patterns: Sequence[str], folder: Path) -> FileFacts:
     """Count the files that match an absolute glob pattern, and look for what belongs to them."""
     budget = acting_budget()
@@ -95,7 +103,7 @@ def rule_facts(rule: FileRule, patterns: Sequence[str], folder: Path) -> FileFac
     missing: list[str] = []
     counts = {"wrong": 0, "lacking": 0}
     rows = None
-    place = " | ".join(unescaped(pattern) for pattern in patterns)
+    place = _place_text([unescaped(pattern) for pattern in patterns])
     try:
         for text in found:
             path = Path(text)

@@ -271,7 +271,7 @@ def test_an_estimate_is_learnt_from_what_ran(eight: CommandLine) -> None:
         "interpreter": sys.executable,
         "script": "train.py",
         "working_directory": str(cli.folder),
-        "parameters": {"epochs": 4},
+        "parameters": {"epochs": 4, "seed": 0},
         "gpus": 1,
         "price": 3.6,
         "estimate": {"time": "1m"},
@@ -294,3 +294,5 @@ def test_an_estimate_is_learnt_from_what_ran(eight: CommandLine) -> None:
     table = cli.json("cost", "plan", f"{path}:3", "--budget", "1")
     assert table["lines"][0]["count"] == 3 and table["total_usd"] == table["lines"][0]["usd"] > 0.36
     assert table["left_usd"] == pytest.approx(1 - table["total_usd"])
+    swept = cli.run("launch", str(path), "--set", "seed=1,2")
+    assert swept.stderr.count("estimate: ") == 1

@@ -59,6 +59,8 @@ async def test_keys_of_the_cockpit_work_on_a_rented_machine(
             return pane.lines[pane.keys.index(run)].plain if run in pane.keys else ""
 
         await until(pilot, lambda: " rented " in shown(key) and " here " in shown(here))
+        meter = app.cockpit.query_one(MeterBar)
+        await until(pilot, lambda: "1 running" in meter.render().plain)  # that there: here none is
         pane.select(key)
         log = app.cockpit.query_one(LogArea).log_pane
         await until(pilot, lambda: "loss 0.5" in str(log.reader.document.file.tail(5)))

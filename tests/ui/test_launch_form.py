@@ -154,6 +154,20 @@ def test_a_whole_name_that_is_typed_chooses_what_is_called_so(show: Show, preset
     panel.wait_for(help_of("y", "a number"))
 
 
+def test_without_parameters_the_first_field_that_is_seen_has_the_cursor(
+    show: Show, presets: Path
+) -> None:
+    (presets / "aa-plain.yaml").write_text("launcher: command\ncommand: ['true']\ngpus: 0\n")
+    panel = show(FRESNEL_GPUS="sim:2xH100")
+    panel.press("n")
+    panel.wait_for(rf"(?s){OWN_COMMAND}.*aa-plain")
+    panel.press("aa-plain", "Enter")
+    panel.wait_for(help_of("GPUs", "a count"))
+    panel.press("Backspace", "2")
+    panel.wait_for(ticked(0))
+    panel.wait_for(ticked(1, 1))
+
+
 def test_what_cannot_run_here_says_why_and_stands_last(show: Show) -> None:
     panel = show(columns=160, rows=50)
     panel.press("n")

@@ -2,7 +2,7 @@
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
@@ -100,27 +100,25 @@ def _start(state: StateDirectory, arguments: argparse.Namespace, request: str) -
         watch_for_hopeless(state, specs[0].group, [run.id for run in runs], judged_by)
     if state.guard.is_dir():
         _tell_of_guard(state)
-    shown: set[str] = set()
-    for run in runs:
-        for note in run.plan.notes if run.plan else ():
-            # A note that all runs of a sweep have is printed once.
-            if note not in shown:
-                echo(f"note: {note}")
-                shown.add(note)
-        price = run.plan.price if run.plan is not None else None
-        if run.plan is not None and price is not None and price.basis == "flag":
-            # Told here alone: who gives a price may take it for one that is counted.
-            text = f"price: {rate_text(price, run.plan, run.plan.phase != 'queued')}"
-            if text not in shown:
-                echo(text)
-                shown.add(text)
-        if run.plan is not None and run.plan.forecast is not None and run.plan.phase != "queued":
-            echo(f"estimate: {estimate_text(run.plan)}")
-        if run.state is State.QUEUED and specs[0].parallel is None:
-            echo(f"{run.id} is queued: {by_names(run.reason)}")
+    # What all runs of a sweep have is printed once.
+    for text in dict.fromkeys(text for run in runs for text in _about(run)):
+        echo(text)
     if specs[0].parallel is not None:
         echo(starts_text(len(runs), [run.reason for run in runs if run.state is State.QUEUED]))
     return runs
+
+
+def _about(run: Run) -> Iterator[str]:
+    """What should be known of a run that was launched."""
+    if (plan := run.plan) is not None:
+        yield from (f"note: {note}" for note in plan.notes)
+        if plan.price is not None and plan.price.basis == "flag":
+            # Told here alone: who gives a price may take it for one that is counted.
+            yield f"price: {rate_text(plan.price, plan, plan.phase != 'queued')}"
+        if plan.forecast is not None and plan.phase != "queued":
+            yield f"estimate: {estimate_text(plan)}"
+    if run.state is State.QUEUED and (plan is None or plan.spec.parallel is None):
+        yield f"{run.id} is queued: {by_names(run.reason)}"
 
 
 def _tell_of_guard(state: StateDirectory) -> None:

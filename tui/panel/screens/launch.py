@@ -34,7 +34,7 @@ from tui.panel.widgets.launch.command_input import CommandInput
 from tui.panel.widgets.launch.fields import FormField
 from tui.panel.widgets.launch.form import LaunchForm
 from tui.panel.widgets.launch.kept_drafts import KeptDrafts, OpenDraft
-from tui.panel.widgets.launch.plan_view import PlanView
+from tui.panel.widgets.launch.plan_view import OutcomeLines, PlanView
 from tui.panel.widgets.launch.preset_list import PresetList, about_choice
 from tui.snapshot.feed import PanelSnapshot
 from tui.views.runs.form_plan import FormPlan
@@ -85,7 +85,7 @@ class LaunchScreen(FormDialog):
                 yield PresetList(self.snapshot, id="presets")
                 yield LaunchForm(self.snapshot, id="form")
             yield Static(id="fieldhelp")
-            yield Static(id="outcome")
+            yield OutcomeLines(id="outcome")
             yield from form_buttons("Launch", "launch")
 
     def on_mount(self) -> None:
@@ -195,7 +195,8 @@ class LaunchScreen(FormDialog):
             return
         if message.typed:
             self.form.type_command(message.typed)
-        fields = [field for field in self.form.query(FormField) if field.input.focusable]
+        shown = self.focus_chain  # without those of the part that is folded
+        fields = [field for field in self.form.query(FormField) if field.input in shown]
         if fields:
             # The list folds away meanwhile: scrolled to where it stood, the field would be gone.
             fields[0].input.focus(scroll_visible=False)

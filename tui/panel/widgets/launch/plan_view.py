@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from rich.console import RenderableType
 from rich.text import Text
 from textual.app import ComposeResult
 from textual.containers import Vertical
+from textual.content import Content
 from textual.timer import Timer
 from textual.widgets import Collapsible, Label, Static
 
@@ -13,6 +16,40 @@ from runners.model.masking import mask_text
 
 PLANNING = "planning…"
 _PLANNED_WITHIN_S = 0.3
+
+
+class OutcomeLines(Static):
+    """What a plan comes to, in the few lines that are seen without scrolling: where it has more,
+    its longest part gives way, so that its end is always there.
+    """
+
+    MOST = 5
+
+    def __init__(self, *, id: str) -> None:
+        super().__init__(id=id)
+        self._text = Text()
+
+    def say(self, text: Text) -> None:
+        """Show this instead."""
+        self._text = text
+        self.update(self._fitting(self.content_size.width))
+
+    def on_resize(self) -> None:
+        """Another width: more or less of it fits."""
+        self.update(self._fitting(self.content_size.width))
+
+    def _fitting(self, width: int) -> Text:
+        parts = list(self._text.split())
+        while width and _height(parts, width) > self.MOST:
+            longest = max(parts, key=lambda part: part.cell_len)
+            if longest.cell_len <= width:
+                break  # every part is a line
+            longest.truncate(longest.cell_len - 1, overflow="ellipsis")
+        return Text("\n").join(parts)
+
+
+def _height(parts: Sequence[Text], width: int) -> int:
+    return sum(Content.from_rich_text(part).get_height({}, width) for part in parts)
 
 
 class PlanView(Vertical):
@@ -76,8 +113,8 @@ class PlanView(Vertical):
 
     def _show_outcome(self, outcome: Text) -> None:
         """Say what a plan comes to where it is seen without scrolling, unless the form closes."""
-        for place in self.screen.query("#outcome").results(Static) if self.is_attached else ():
-            place.update(outcome)
+        for place in self.screen.query(OutcomeLines) if self.is_attached else ():
+            place.say(outcome)
 
     def _draw(
         self,
