@@ -37,6 +37,8 @@ GUARDED = "guard set"
 GUARD_HELD_BACK = r"guard postponed until (\w+ )?\d\d:\d\d"  # with a day, near midnight
 GUARD_COUNTS_DOWN = r"⚠ .*(29|30)m\d\ds"
 SESSION_SINCE = "counted from"
+PROJECTED, AT_ITS_LIMIT = "projected", "at its limit"
+"""On the money page, of a run."""
 FAILED = f"{State.FAILED} after"
 """Of a notice."""
 NO_SHELL = "no shell to come back to"

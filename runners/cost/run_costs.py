@@ -38,6 +38,7 @@ class ProjectionBasis(str, Enum):
     PACE = "pace"
     ESTIMATE = "estimate"
     GUARD = "guard"
+    LIMIT = "limit"
 
 
 class RunCost(msgspec.Struct, frozen=True):
@@ -161,18 +162,18 @@ def _six(amount: Fraction | None) -> Decimal | None:
     return None if amount is None else to_decimal(amount)
 
 
-def stopped_in(cost: RunCost, left: float) -> RunCost:
-    """`cost` where the guard stops the run in so many seconds, before it comes to its own end."""
+def stopped_in(cost: RunCost, left: float, by: ProjectionBasis) -> RunCost:
+    """`cost` where the guard, or a limit of its own, stops the run in so many seconds, before it
+    comes to its own end.
+    """
     if cost.would is not None:
-        cost = msgspec.structs.replace(cost, would=stopped_in(cost.would, left))
+        cost = msgspec.structs.replace(cost, would=stopped_in(cost.would, left, by))
     if cost.cost is None or cost.rate is None or cost.projected is None:
         return cost
     until = cost.cost + round(money(cost.rate, left), 6)
     if until >= cost.projected:
         return cost
-    return msgspec.structs.replace(
-        cost, projected=until, basis=ProjectionBasis.GUARD, remaining_s=left
-    )
+    return msgspec.structs.replace(cost, projected=until, basis=by, remaining_s=left)
 
 
 def costs_in(statement: Statement, runs: Iterable[Run], everything: bool = False) -> Costs:

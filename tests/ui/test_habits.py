@@ -171,6 +171,24 @@ def test_a_terminal_of_sixteen_colours_shows_what_is_chosen_in_lists(show: Show)
     eventually(lambda: stands_out(panel, preset))
 
 
+def test_a_terminal_of_sixteen_colours_shows_what_is_typed(show: Show) -> None:
+    panel = show(TERM="linux", COLORTERM="", until=NO_RUNS)
+    panel.press("n")
+    panel.wait_for(FORM)
+    panel.press("own", "Enter", "echo typed")
+    panel.wait_for("echo typed")
+
+    def is_read() -> bool:
+        panel.read()
+        for y, text in enumerate(panel.screen.display):
+            if (at := text.find("echo typed")) >= 0:
+                cells = [panel.screen.buffer[y][x] for x in range(at, at + len("echo typed"))]
+                return all(cell.bg == "default" for cell in cells)
+        return False
+
+    eventually(is_read, what="text on no colour")
+
+
 def stands_out(panel: Terminal, pattern: str) -> bool:
     """All of the text stands out from the terminal, by reverse video or a background."""
     panel.read()

@@ -6,7 +6,9 @@ from collections.abc import Iterator
 import pytest
 from textual.binding import Binding
 
+from runners.model.states import State
 from tests.screen_text import (
+    AT_ITS_LIMIT,
     BUDGET,
     DOLLARS_EXPECTED,
     DRAIN,
@@ -23,10 +25,12 @@ from tests.screen_text import (
     NOTHING_WATCHED,
     POSTPONE,
     POSTPONED,
+    PROJECTED,
     SESSION_ENDED,
     SO_FAR,
     field,
     help_of,
+    run_row,
     watches,
 )
 from tests.support import eventually
@@ -49,6 +53,24 @@ def session() -> dict[str, object]:
 
 def is_drained() -> bool:
     return bool(json.loads(headless("drain", "status", "--json").stdout)["drained"])
+
+
+LONG = "a-name-as-long-as-those-of-sweeps-are"
+STEPS = "i=0; while :; do i=$((i + 1)); echo step $i/100000 loss 0.5; sleep 0.5; done"
+
+
+def test_no_row_of_a_table_is_broken_on_a_narrow_terminal(
+    show: Show, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FRESNEL_GPUS", "sim:2xH100")
+    assert headless("session", "start", "--price", "15.92").returncode == 0
+    limit = ("--set", "limits.cost=2")
+    launched = headless("launch", "--gpus", "1", "--name", LONG, *limit, "--", "sh", "-c", STEPS)
+    assert launched.returncode == 0, launched.stderr
+    panel = show(columns=80, rows=24, until=run_row(State.RUNNING))
+    panel.press("$")
+    panel.wait_for(rf"\n│ run .* {PROJECTED} ")
+    panel.wait_for(rf"\n│ a-.* running .* \$2\.\d\d {AT_ITS_LIMIT}")
 
 
 def test_no_hint_is_broken_on_a_narrow_terminal(show: Show) -> None:

@@ -63,6 +63,19 @@ def test_a_countdown_of_the_guard_bounds_what_a_run_will_have_cost(
     assert would(run).basis is ProjectionBasis.PACE
 
 
+def test_a_limit_of_its_own_bounds_it_too(run: Run) -> None:
+    assert run.plan is not None
+    plan = msgspec.structs.replace(run.plan, limit_s=MINUTES, limit_usd="1")
+    (Path(run.directory) / "plan.json").write_bytes(msgspec.json.encode(plan))
+    found = would(msgspec.structs.replace(run, plan=plan))
+    assert found.projected == pytest.approx(Decimal(1), abs=Decimal("0.05"))
+    assert found.remaining_s == pytest.approx(MINUTES - 60, abs=60)
+    assert projection_text(found).endswith("when its limit ends it")
+    late = msgspec.structs.replace(plan, limit_s=1e6)
+    (Path(run.directory) / "plan.json").write_bytes(msgspec.json.encode(late))
+    assert would(msgspec.structs.replace(run, plan=late)).basis is ProjectionBasis.PACE
+
+
 def test_a_run_that_ends_before_the_guard_acts_costs_what_its_pace_tells(
     run: Run, tmp_path: Path
 ) -> None:

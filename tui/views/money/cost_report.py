@@ -35,6 +35,15 @@ from tui.views.runs.run_view import RunView, view_run
 NOT_COUNTED = "what is there is not counted, and the sums are at least"
 _SHOWN_ENDED = 20
 _CENT = Decimal("0.01")
+_GROUNDS: dict[ProjectionBasis | None, str] = {
+    ProjectionBasis.ESTIMATE: " est.",
+    ProjectionBasis.GUARD: " at its stop",
+    ProjectionBasis.LIMIT: " at its limit",
+}
+_ENDED_BY: dict[ProjectionBasis | None, str] = {
+    ProjectionBasis.GUARD: "the guard stops it",
+    ProjectionBasis.LIMIT: "its limit ends it",
+}
 
 
 class CostRow(NamedTuple):
@@ -180,8 +189,7 @@ def cost_notes(report: CostReport, by_name: bool = False) -> list[str]:
         called = _called(row, by_name)
         if row.session_projected is not None:
             cost = dollars(row.session_projected)
-            is_stopped = row.view.money.basis is ProjectionBasis.GUARD
-            when = "the guard stops it" if is_stopped else "it ends"
+            when = _ENDED_BY.get(row.view.money.basis, "it ends")
             notes.append(f"{called}: when {when} the session will have cost {cost}")
         if row.overrun is not None:
             notes.append(f"{called} {row.overrun.text}")
@@ -231,9 +239,7 @@ def _is_worth_a_row(row: CostRow) -> bool:
 
 
 def _projected(row: CostRow) -> str:
-    grounds = {ProjectionBasis.ESTIMATE: " est.", ProjectionBasis.GUARD: " at its stop"}
-    basis = row.view.money.basis
-    return dollars(row.view.money.projected) + ("" if basis is None else grounds.get(basis, ""))
+    return dollars(row.view.money.projected) + _GROUNDS.get(row.view.money.basis, "")
 
 
 def _preset_table(spending: Spending) -> CostTable:

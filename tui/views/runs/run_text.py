@@ -153,5 +153,7 @@ def projection_text(money: RunCost) -> str:
         return ""
     if money.basis is ProjectionBasis.GUARD:
         return f"; {dollars(money.projected)} when the guard stops it"
+    if money.basis is ProjectionBasis.LIMIT:
+        return f"; {dollars(money.projected)} when its limit ends it"
     ground = "its estimate" if money.basis is ProjectionBasis.ESTIMATE else "its pace"
     return f"; {dollars(money.projected)} at the end, by {ground}"

@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 
 from runners.cost.cost_reader import costs_of
-from runners.cost.run_costs import Costs, RunCost, stopped_in
+from runners.cost.run_costs import Costs, ProjectionBasis, RunCost, stopped_in
 from runners.diagnosis.verdict import Diagnosis, NotKnown
 from runners.gpus.usage import read_usage
 from runners.health.expected import final_shortfalls, shortfalls
@@ -16,6 +16,7 @@ from runners.host.files import read_json, size_of
 from runners.host.identity import host_name
 from runners.model.gpus import GpuUse
 from runners.model.health import Health
+from runners.model.plan import is_job
 from runners.model.run import Checkpoint, Progress, Run
 from runners.model.states import State
 from runners.state.boundary import note_unreadable
@@ -171,13 +172,33 @@ def _money(run: Run, progress: Progress, costs: Costs | None) -> RunCost:
     home = RunDirectory.at(run.directory).home
     costs = costs or costs_of(home, [run])
     known = costs.of(run, progress.eta_s, progress.epoch)
-    if (known.would or known).projected is None or not (home.guard / "guard.json").exists():
+    if (known.would or known).projected is None:
+        return known
+    return _with_limit(run, _with_guard(run, known))
+
+
+def _with_guard(run: Run, known: RunCost) -> RunCost:
+    """What it will have cost when the guard stops it, where that is before its own end."""
+    home = RunDirectory.at(run.directory).home
+    if not (home.guard / "guard.json").exists():
         return known
     from runners.guard.rule import stops_in  # where one is set
 
     left = stops_in(home, moment_now())
     is_here = run.record is not None and run.record.host in ("", host_name())
-    return known if left is None or not is_here else stopped_in(known, left)
+    return known if left is None or not is_here else stopped_in(known, left, ProjectionBasis.GUARD)
+
+
+def _with_limit(run: Run, known: RunCost) -> RunCost:
+    """What it will have cost when a limit of its own, or of its Slurm job, ends it for good."""
+    if run.plan is None or (run.plan.limit_s is None and not is_job(run.plan)):
+        return known
+    from runners.state.deadline import deadline_of  # few runs have one
+
+    found = deadline_of(run, time.time())
+    if found is None or not found.is_final:
+        return known
+    return stopped_in(known, max(0.0, found.in_s), ProjectionBasis.LIMIT)
 
 
 def _diagnosis(run: Run, thorough: bool) -> Diagnosis | NotKnown | None:
