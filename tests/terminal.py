@@ -110,7 +110,8 @@ class Terminal:
             self.read(0.02)
 
     def resize(self, rows: int, columns: int) -> None:
-        """Another size of the window."""
+        """Another size of the window, and of what is seen of it."""
+        self.screen.resize(rows, columns)
         _set_size(self.window, rows, columns)
 
     def wait_end(self, ceiling_s: float = CEILING_S) -> int:
