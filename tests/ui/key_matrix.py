@@ -76,6 +76,13 @@ MOVES = {
     *("shift+left", "shift+right"),
 }
 """What moves a cursor may find that there is nowhere to go."""
+_PAIRS = (
+    *(("up", "down"), ("left", "right"), ("pageup", "pagedown"), ("home", "end")),
+    *(("k", "j"), ("h", "l"), ("g", "G"), ("ctrl+b", "ctrl+f"), ("ctrl+u", "ctrl+d")),
+    *(("tab", "shift+tab"), ("shift+left", "shift+right")),
+)
+OPPOSITE = {one: other for pair in _PAIRS for one, other in (pair, pair[::-1])}
+"""Where the one moves something, the other has to move it back."""
 _TEXTS = ("log", "details", "compare", "money", "GPU details", "verify", "remedy")
 ALSO_MOVE = {"metrics": {"H"}, **{place: {"space"} for place in _TEXTS}}
 """Moves of some places only."""
@@ -105,6 +112,8 @@ class Found:
     """What was pressed and what came of it."""
 
     cells: int = 0
+    still: int = 0
+    """Of these, moves with nowhere to go: all that is known is that nothing breaks."""
     silent: list[str] = field(default_factory=list)
     stuck: list[str] = field(default_factory=list)
     unexplained: set[str] = field(default_factory=set)
@@ -153,6 +162,16 @@ def picture(app: PanelApp) -> tuple[Any, ...]:
     # Numbers, and bars of readings.
     text = re.sub(r"[\d.▁-█· ]+", "#", "\n".join(strip.text for strip in lines))
     return text, app.focused, len(app.screen_stack), len(app._notifications)
+
+
+def place_of_cursors(app: PanelApp) -> tuple[Any, ...]:
+    """What a move changes: rows in other colours, what is scrolled, what has the focus."""
+    rows = [
+        tuple((re.sub(r"[\d.▁-█· ]+", "#", part.text), str(part.style)) for part in strip)
+        for strip in app.screen._compositor.render_strips()
+    ]
+    scrolled = [getattr(widget, "scroll_offset", None) for widget in app.screen.walk_children()]
+    return rows, scrolled, app.focused
 
 
 def keys_of(app: PanelApp, place: str) -> Iterator[tuple[str, bool]]:
@@ -249,19 +268,41 @@ async def _undo(pilot: Pilot[Any], place: str, key: str) -> None:
         await asyncio.to_thread(headless, *words)
 
 
+async def _moves(pilot: Pilot[Any], key: str, found: Found) -> bool | None:
+    """Whether a move moves something: False where only its opposite does, None where neither."""
+    app: Any = pilot.app
+    here, other = app.screen, OPPOSITE.get(key, "")
+    is_pair = other in app.screen.active_bindings
+    for _ in range(_TRIES):
+        seen = [place_of_cursors(app)]
+        for pressed in (key, other, key) if is_pair else (key,):
+            await pilot.press(pressed)
+            await pilot.pause()
+            if app.screen is not here:
+                return True
+            seen.append(place_of_cursors(app))
+        if seen[0] != seen[1] or seen[2:3] != seen[3:]:
+            return True
+        if not is_pair or seen[1] == seen[2]:
+            found.still += 1
+            return None
+    return False
+
+
 async def _press(pilot: Pilot[Any], place: str, key: str, found: Found, cell: str) -> bool:
     """One cell; whether the place has to be opened anew."""
     app: Any = pilot.app
     here, before = app.screen, picture(app)
     found.cells += 1
-    await pilot.press(key)
     if key in MOVES or key in ALSO_MOVE.get(place, ()):
-        await pilot.pause()
+        if await _moves(pilot, key, found) is False:
+            found.silent.append(cell)
         if app.screen is here:
             return False
         if not await _leave(pilot):
             found.stuck.append(cell)
         return True
+    await pilot.press(key)
     if not await _settle(pilot, before):
         found.silent.append(cell)
         return False
@@ -330,7 +371,7 @@ def main() -> int:
     columns = [int(word) for word in sys.argv[1:] if word.isdigit()]
     wanted = [word for word in sys.argv[1:] if not word.isdigit()]
     found = asyncio.run(_drive_all(columns, wanted or [*PLACES, *BUSY_PLACES]))
-    print(f"{found.cells} cells")
+    print(f"{found.cells} cells, {found.still} of them moves with nowhere to go")
     lists = (
         ("silent", found.silent),
         ("Esc does not lead back", found.stuck),
