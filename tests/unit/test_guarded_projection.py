@@ -70,7 +70,7 @@ def test_a_limit_of_its_own_bounds_it_too(run: Run) -> None:
     found = would(msgspec.structs.replace(run, plan=plan))
     assert found.projected == pytest.approx(Decimal(1), abs=Decimal("0.05"))
     assert found.remaining_s == pytest.approx(MINUTES - 60, abs=60)
-    assert projection_text(found).endswith("when its limit ends it")
+    assert found.basis is ProjectionBasis.LIMIT
     late = msgspec.structs.replace(plan, limit_s=1e6)
     (Path(run.directory) / "plan.json").write_bytes(msgspec.json.encode(late))
     assert would(msgspec.structs.replace(run, plan=late)).basis is ProjectionBasis.PACE
