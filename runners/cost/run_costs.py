@@ -163,9 +163,7 @@ def _six(amount: Fraction | None) -> Decimal | None:
 
 
 def stopped_in(cost: RunCost, left: float, by: ProjectionBasis) -> RunCost:
-    """`cost` where the guard, or a limit of its own, stops the run in so many seconds, before it
-    comes to its own end.
-    """
+    """`cost` where the guard or a limit stops the run in so many seconds, before its own end."""
     if cost.would is not None:
         cost = msgspec.structs.replace(cost, would=stopped_in(cost.would, left, by))
     if cost.cost is None or cost.rate is None or cost.projected is None:

@@ -19,8 +19,9 @@ _PLANNED_WITHIN_S = 0.3
 
 
 class OutcomeLines(Static):
-    """What a plan comes to, in the few lines that are seen without scrolling: where it has more,
-    its longest part gives way, so that its end is always there.
+    """What a plan comes to, in the few lines that are seen without scrolling.
+
+    Where it has more, its longest part gives way, so that its end is always there.
     """
 
     MOST = 5
