@@ -122,7 +122,7 @@ class RemoteSide:
         assert self.hosts is not None
         meter = self._screen.query_one(MeterBar)
         meter.remote = self.hosts.money()
-        meter.live_elsewhere = [row.state for row in self.hosts.rows().live]
+        meter.live_remote = [row.state for row in self.hosts.rows().live]
         meter.all_budget = self.hosts.all_budget.read()
         # Money of other machines comes between two snapshots of this one, too.
         if meter.snapshot is not None:

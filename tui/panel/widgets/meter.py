@@ -28,7 +28,7 @@ class MeterBar(Widget):
         self.snapshot: PanelSnapshot | None = None
         self.remote = "", "", ""
         """What other machines cost: by name, in all, in brief; empty where there are none."""
-        self.live_elsewhere: Sequence[State] = ()
+        self.live_remote: Sequence[State] = ()
         """The live runs of other machines, which are counted with those here."""
         self.all_budget = ""
         """What is left of the budget over all machines; empty without one."""
@@ -57,7 +57,7 @@ class MeterBar(Widget):
         snapshot, width = self.snapshot, self.size.width
         if snapshot is None:
             return Text(_TITLE, style="bold")
-        parts = _parts(snapshot, self.live_elsewhere)
+        parts = _parts(snapshot, self.live_remote)
         named, full, short = self.remote
         if full:
             parts.append(lambda brief: _first_fitting(brief, {1: named, 3: full, 6: short}))
@@ -79,7 +79,7 @@ class MeterBar(Widget):
         return Text.assemble(left, " " * gap, right, " ")
 
 
-def _parts(snapshot: PanelSnapshot, elsewhere: Sequence[State]) -> list[Callable[[int], str]]:
+def _parts(snapshot: PanelSnapshot, remote: Sequence[State]) -> list[Callable[[int], str]]:
     """The parts in their order.
     Each gives its text for a line that is so brief (0 to 7), empty to be left away.
     """
@@ -94,7 +94,7 @@ def _parts(snapshot: PanelSnapshot, elsewhere: Sequence[State]) -> list[Callable
     rate = f"{dollars(meter.per_hour)}/h" if meter.per_hour is not None else f"{DASH}/h"
     est = " est." if meter.per_hour is not None else ""
     doubt = " ⚠ price does not fit" if meter.caveat else ""
-    running, queued = live_texts([*(view.run.state for view in snapshot.runs), *elsewhere])
+    running, queued = live_texts([*(view.run.state for view in snapshot.runs), *remote])
     live = f"{running} · {queued}" if queued else running
     drained = {6: "⚠ draining", _BRIEFEST + 1: "⚠ drain"} if snapshot.drained else {}
     parts: list[Callable[[int], str]] = [

@@ -30,7 +30,7 @@ class OutcomeLines(Static):
         super().__init__(id=id)
         self._text = Text()
 
-    def say(self, text: Text) -> None:
+    def put(self, text: Text) -> None:
         """Show this instead."""
         self._text = text
         self.update(self._fitting(self.content_size.width))
@@ -115,7 +115,7 @@ class PlanView(Vertical):
     def _show_outcome(self, outcome: Text) -> None:
         """Say what a plan comes to where it is seen without scrolling, unless the form closes."""
         for place in self.screen.query(OutcomeLines) if self.is_attached else ():
-            place.say(outcome)
+            place.put(outcome)
 
     def _draw(
         self,
