@@ -174,6 +174,18 @@ def test_details_become_spec_and_flags(tmp_path: Path, monkeypatch: pytest.Monke
     )
 
 
+def test_a_field_that_is_emptied_is_so_by_its_command_too(tmp_path: Path) -> None:
+    path = tmp_path / "p.yaml"
+    path.write_text("launcher: command\ncommand: [echo]\npriority: 5\nprice: '2'\nafter: other\n")
+    spec = load_preset(path)
+    texts = detail_texts(spec) | dict.fromkeys(("priority", "price", "after"), "")
+    arguments = parse(["plan", str(path), *detail_arguments(spec, texts)])
+    assert arguments is not None
+    (planned,) = specs_from(arguments)
+    for found in (planned, with_details(spec, texts)):
+        assert (found.priority, found.price, found.after) == (0, None, None)
+
+
 def test_the_program_s_configuration_and_its_keys_are_fields(tmp_path: Path) -> None:
     (tmp_path / "train.yaml").write_text("train: {batch_size: 4, gpu: 7}\ndata: {workers: 2}\n")
     (tmp_path / "p.yaml").write_text(

@@ -162,6 +162,14 @@ def _assignments(text: str) -> list[str]:
     return typed
 
 
+_CLEARED = {
+    "priority": ("--priority", "0"),
+    "after": ("--set", "after=null"),
+    "price": ("--set", "price=null"),
+}
+"""The flags for a field that was emptied: without one, what the preset says would count."""
+
+
 def detail_arguments(spec: RunSpec, texts: Mapping[str, str], is_here: bool = True) -> list[str]:
     """The headless flags for what was typed; another machine finds a relative folder itself."""
     changed = _changed(spec, texts)
@@ -169,6 +177,8 @@ def detail_arguments(spec: RunSpec, texts: Mapping[str, str], is_here: bool = Tr
     for key in ("name", "priority", "after", "price"):
         if changed.get(key):
             arguments += [f"--{key}", changed[key]]
+        elif key in changed and key in _CLEARED:
+            arguments += _CLEARED[key]
     if "folder" in changed:
         folder = absolute_folder(changed["folder"]) if is_here else changed["folder"]
         arguments += ["--set", f"working_directory={folder or WORKING_DIRECTORY}"]
