@@ -40,7 +40,7 @@ def read_processes(since: int = 0, seen: set[str] | None = None) -> ProcessTable
     table: ProcessTable = {}
     names = set(_process_names())
     for name in names if seen is None else names - seen:
-        fields = _stat_fields(int(name))
+        fields = stat_fields(int(name))
         # Zombies hold no lock, memory or GPU, and cannot be ended any further.
         if not fields or fields[0] in ("Z", "X") or int(fields[19]) < since:
             continue
@@ -213,13 +213,13 @@ def is_zombie(pid: int) -> bool:
 
 def process_state(pid: int) -> str:
     """The state letter of `pid` in /proc/PID/stat; empty when there is no such process."""
-    fields = _stat_fields(pid)
+    fields = stat_fields(pid)
     return fields[0] if fields else ""
 
 
 def start_ticks(pid: int) -> int | None:
     """When `pid` started, in clock ticks since boot; with the pid it identifies one process."""
-    fields = _stat_fields(pid)
+    fields = stat_fields(pid)
     return int(fields[19]) if fields else None
 
 
@@ -233,19 +233,19 @@ def user_of(pid: int) -> int | None:
 
 def group_of(pid: int) -> int | None:
     """The process group of `pid`, or None when there is no such process."""
-    fields = _stat_fields(pid)
+    fields = stat_fields(pid)
     return int(fields[2]) if fields else None
 
 
 def parent_of(pid: int) -> int | None:
     """The parent of `pid`, or None when there is no such process."""
-    fields = _stat_fields(pid)
+    fields = stat_fields(pid)
     return int(fields[1]) if fields else None
 
 
 def ignores(pid: int, number: int) -> bool:
     """True when `pid` ignores signal `number` (1 to 31), as a shell's background jobs do SIGINT."""
-    fields = _stat_fields(pid)
+    fields = stat_fields(pid)
     # Field 33 of proc(5), `sigignore`: a mask whose lowest bit is signal 1.
     return bool(fields) and bool(int(fields[30]) >> (number - 1) & 1)
 
@@ -286,7 +286,8 @@ def _process_names() -> list[str]:
         return []
 
 
-def _stat_fields(pid: int) -> list[str]:
+def stat_fields(pid: int) -> list[str]:
+    """What follows the name in /proc/PID/stat; nothing where there is no such process."""
     try:
         descriptor = os.open(f"/proc/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
     except OSError:

@@ -17,6 +17,7 @@ from runners.host.procfs import (
     marked_processes,
     parent_of,
     start_ticks,
+    stat_fields,
 )
 from runners.host.shells import SHELLS
 from runners.model.python_command import processes_started
@@ -165,7 +166,7 @@ def foremost_ranks(declared: Mapping[int, DeclaredRank | None]) -> dict[int, int
 
 def state_of(pid: int) -> ProcessState | None:
     """What process `pid` is doing; None when it has ended."""
-    fields = stat_fields(pid)
+    fields = live_fields(pid)
     if not fields:
         return None
     channel = wait_channel(f"/proc/{pid}")
@@ -174,7 +175,7 @@ def state_of(pid: int) -> ProcessState | None:
 
 def cpu_seconds(pid: int) -> float | None:
     """Seconds of CPU that process `pid` has used; None when it has ended."""
-    fields = stat_fields(pid)
+    fields = live_fields(pid)
     return _cpu_seconds(fields) if fields else None
 
 
@@ -182,13 +183,9 @@ def _cpu_seconds(fields: list[str]) -> float:
     return (int(fields[11]) + int(fields[12])) / _TICKS
 
 
-def stat_fields(pid: int) -> list[str]:
+def live_fields(pid: int) -> list[str]:
     """What follows the name in /proc/PID/stat; nothing for a process that has ended."""
-    try:
-        text = Path(f"/proc/{pid}/stat").read_text(errors="replace")
-    except OSError:
-        return []
-    fields = text.rpartition(")")[2].split()
+    fields = stat_fields(pid)
     return fields if fields and fields[0] not in ("Z", "X") else []
 
 

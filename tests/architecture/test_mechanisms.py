@@ -157,7 +157,6 @@ _READ_WITHOUT_THE_DOOR = {
     "runners/state/rank_processes.py": _KERNEL,
     "runners/watch/metrics/metric_files.py": _KERNEL,
     "runners/host/pressure.py": _KERNEL,
-    "tui/panel/terminal/job_control.py": _KERNEL,
 }
 """Modules that open files for reading by themselves, and why they may."""
 

@@ -125,13 +125,13 @@ def test_a_last_look_reads_every_process_once_and_no_thread_of_the_kernel(
     run: RunDirectory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read: Counter[int] = Counter()
-    look = procfs._stat_fields
+    look = procfs.stat_fields
 
     def counted(pid: int) -> list[str]:
         read[pid] += 1
         return look(pid)
 
-    monkeypatch.setattr(procfs, "_stat_fields", counted)
+    monkeypatch.setattr(procfs, "stat_fields", counted)
     processes = RunProcesses(run)
     processes.reaper = None
     assert not processes.find_last()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -12,8 +13,8 @@ from textual.driver import Driver
 from textual.filter import LineFilter
 from textual.screen import Screen
 
+from runners.host.procfs import parent_of
 from tui.panel.terminal.driver import MOUSE, Driven, TerminalDriver
-from tui.panel.terminal.job_control import has_job_control
 from tui.panel.terminal.key_order import InOrder
 from tui.panel.terminal.painter import Painter
 from tui.panel.terminal.textual_private import ChopsUpdate, LayoutUpdate
@@ -101,7 +102,7 @@ class TerminalApp(InOrder, Driven):
 
     def action_suspend_process(self) -> None:
         """Give the terminal back to the shell until `fg`, where there is one to say it."""
-        if isinstance(self.terminal, TerminalDriver) and has_job_control():
+        if isinstance(self.terminal, TerminalDriver) and _has_job_control():
             self.terminal.stop_group()
         else:
             self.notify("no shell to come back to: q leaves, runs go on", timeout=4)
@@ -120,3 +121,22 @@ class TerminalApp(InOrder, Driven):
         if not self.has_mouse:
             notice = "the terminal has the mouse: M takes it"
         self.notify(notice, timeout=4)
+
+
+def _has_job_control() -> bool:
+    """Whether a shell of this terminal session would see us stop, and could say `fg`.
+
+    Where the panel is all that runs in a terminal (`ssh -t host fresnel-tui`, a container) nobody
+    could: POSIX calls such a process group orphaned, and a panel stopped in it would stand still
+    for ever.
+    """
+    group, session, pid = os.getpgrp(), os.getsid(0), os.getpid()
+    while (pid := parent_of(pid) or 0) > 0:
+        try:
+            if os.getsid(pid) != session:
+                return False
+            if os.getpgid(pid) != group:
+                return True
+        except OSError:
+            return False
+    return False
