@@ -21,7 +21,7 @@ _PLANNED_WITHIN_S = 0.3
 class OutcomeLines(Static):
     """What a plan comes to, in the few lines that are seen without scrolling.
 
-    Where it has more, its longest part gives way, so that its end is always there.
+    Where it has more, its first long part gives way: what mends it, GPUs and price come after.
     """
 
     MOST = 5
@@ -42,10 +42,10 @@ class OutcomeLines(Static):
     def _fitting(self, width: int) -> Text:
         parts = list(self._text.split())
         while width and _height(parts, width) > self.MOST:
-            longest = max(parts, key=lambda part: part.cell_len)
-            if longest.cell_len <= width:
-                break  # every part is a line
-            longest.truncate(longest.cell_len - 1, overflow="ellipsis")
+            long = next((part for part in parts if _height([part], width) > 1), None)
+            if long is None:
+                break
+            long.truncate(long.cell_len - 1, overflow="ellipsis")
         return Text("\n").join(parts)
 
 
