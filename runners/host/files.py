@@ -55,9 +55,19 @@ def absence(path: Path | str) -> str:
     return ""
 
 
+def is_there(path: Path | str) -> bool:
+    """Whether anything is seen at `path`; not in a folder that may not be searched: no OSError."""
+    return os.path.exists(path)
+
+
 def is_file(path: Path | str) -> bool:
-    """Whether a file is seen there; not in a folder that may not be searched."""
+    """Whether a file is seen at `path`, as is_there does."""
     return os.path.isfile(path)
+
+
+def is_folder(path: Path | str) -> bool:
+    """Whether a folder is seen at `path`, as is_there does."""
+    return os.path.isdir(path)
 
 
 def open_plain(path: Path | str) -> int:

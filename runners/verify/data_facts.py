@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from runners.host.bounded_glob import acting_budget, bounded_glob
-from runners.host.files import absence, expanded, open_binary
+from runners.host.files import absence, expanded, is_there, open_binary
 from runners.model.parameters import leaf_of
 from runners.model.placeholders import substitute
 from runners.model.spec import CommandRule, FileRule, RunSpec
@@ -178,7 +178,7 @@ def _absent_pairs(path: Path, pairs: tuple[str, ...]) -> Iterator[str]:
     for pair in pairs:
         # Any of the alternatives is enough: an image may be a .png or a .jpg.
         names = [text.format(**_fields(path), row="") for text in pair.split("|")]
-        if not any((path.parent / name).exists() for name in names):
+        if not any(is_there(path.parent / name) for name in names):
             yield os.path.relpath(path.parent / names[0], path.parent)
 
 
@@ -210,7 +210,7 @@ def _row_facts(
                 names = [text.format(**_fields(named), row=cell) for text in pattern.split("|")]
                 # Lists name their files from different places, and programs try them too.
                 places = (path.parent, path.parent.parent, folder)
-                if not any((place / name).exists() for place in places for name in names):
+                if not any(is_there(place / name) for place in places for name in names):
                     _note(missing, counts, names[0])
     return number
 

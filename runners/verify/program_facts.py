@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from runners.host.files import is_file, is_there
 from runners.lifecycle.launch.interpreter import interpreter_of
 from runners.lifecycle.launch.program_options import options_of, read_script
 from runners.model.python_command import python_command, python_script
@@ -77,7 +78,7 @@ def ask_interpreter(
 def present_script(argv: Sequence[str], folder: Path) -> Path | None:
     """The file that `argv` runs by Python, where it is there."""
     script = python_script(argv, folder)
-    return script if script is not None and script.is_file() else None
+    return script if script is not None and is_file(script) else None
 
 
 def start_facts(argv: Sequence[str], folder: Path) -> StartFacts | None:
@@ -86,7 +87,7 @@ def start_facts(argv: Sequence[str], folder: Path) -> StartFacts | None:
     if command is None:
         return None
     script = python_script(argv, folder)
-    exists = script is None or script.exists()
+    exists = script is None or is_there(script)
     unknown: list[tuple[str, str]] = []
     present = present_script(argv, folder)
     options = options_of(present) if present is not None else None
@@ -120,7 +121,7 @@ def imports_of(script: Path) -> Iterator[str]:
         for name in names:
             top = name.partition(".")[0]
             own = any(
-                (place / name).exists()
+                is_there(place / name)
                 for place in list(script.resolve().parents)[:_LEVELS]
                 for name in (f"{top}.py", top)
             )

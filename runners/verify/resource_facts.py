@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from runners.doctor.host_facts import room_in
 from runners.host.bounded_glob import SearchBudget, bounded_glob
-from runners.host.files import expanded, modified_at
+from runners.host.files import expanded, is_file, is_there, modified_at
 from runners.lifecycle.launch.probe_results import ProbeResult
 from runners.model.gpus import GpuSnapshot
 from runners.model.parameters import leaf_of, with_values
@@ -64,7 +64,7 @@ def written_before(state: StateDirectory, spec: RunSpec) -> EarlierCheckpoints |
         if spec.preset == "command" and outline.spec.name != spec.name:
             continue
         written = checkpoint_files(read_run(state, run_id))
-        files = [file for file in written if Path(file.path).is_file()]
+        files = [file for file in written if is_file(file.path)]
         if files:
             largest = max(file.bytes for file in files)
             return EarlierCheckpoints(run_id, Path(files[0].path), largest, len(files))
@@ -161,7 +161,7 @@ def disk_facts(
     if before is not None:
         # The largest one: the disk must have room for the worst case.
         size, basis = before.size, f"as in run {before.run}"
-    elif spec.resumed_from and Path(spec.resumed_from).is_file():
+    elif spec.resumed_from and is_file(spec.resumed_from):
         size, basis = Path(spec.resumed_from).stat().st_size, "as the checkpoint it goes on from"
     number = _number_to_come(spec, plan) or (before.number if before is not None else None)
     return DiskFacts(str(folder), room.free, size, number, _pace(spec, plan), basis, room.inodes)
@@ -286,6 +286,6 @@ def _fixed_part(pattern: str) -> str:
 
 
 def _existing(folder: Path) -> Path:
-    while not folder.exists() and folder != folder.parent:
+    while not is_there(folder) and folder != folder.parent:
         folder = folder.parent
     return folder

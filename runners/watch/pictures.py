@@ -14,6 +14,7 @@ from pathlib import Path
 import msgspec
 
 from runners.host.below import leads_out
+from runners.host.files import is_folder
 from runners.host.printed_paths import PrintedScan
 from runners.model.events import Event
 from runners.model.late_pattern import late_pattern
@@ -167,7 +168,7 @@ def _places(run: Run, folder: Path) -> Iterator[tuple[str, int]]:
         if not text or text.startswith("-") or len(text) > os.pathconf("/", "PC_PATH_MAX"):
             continue
         place = os.path.normpath(folder / text)
-        if place not in above and "\0" not in place and Path(place).is_dir():
+        if place not in above and "\0" not in place and is_folder(place):
             yield place, _DEEPEST
     yield str(folder), 0
 

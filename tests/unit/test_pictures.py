@@ -39,7 +39,8 @@ def run(tmp_path: Path) -> Run:
         make_plan(),
         working_directory=str(work),
         directory=str(folder),
-        argv=("python", "train.py", "--out=results", "--data", "data", ".."),
+        # The last two are no path that a file system takes, or that may be looked at.
+        argv=("python", "train.py", "--out=results", "--data", "data", "..", "p" * 300, "a\0b"),
     )
     return make_run(
         State.DONE, started=STARTED, ended=ENDED, directory=str(folder), plan=plan, created=STARTED

@@ -1,11 +1,11 @@
 """A run's spec with the secrets that are never written down, from wherever they still are."""
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from runners.host.files import is_file
 from runners.model.errors import FresnelError, WrongInput
 from runners.model.masked_plan import (
     give_again,
@@ -61,7 +61,7 @@ def refuse_masked(spec: RunSpec, run: str = "") -> None:
 
 def _of_preset(spec: RunSpec, tree: Mapping[str, Any]) -> dict[str, Any]:
     """The secrets in the file of its preset, where it still has the same text around them."""
-    if not Path(spec.source).is_file():
+    if not is_file(spec.source):
         return {}
     from runners.presets.catalogue import resolve_preset  # few runs have a secret
 

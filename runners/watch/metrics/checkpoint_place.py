@@ -5,6 +5,7 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
+from runners.host.files import is_file
 from runners.model.late_pattern import late_pattern
 from runners.model.spec import RunSpec
 
@@ -46,7 +47,7 @@ def epochs_done(spec: RunSpec) -> int:
     """
     if spec.resumed_from:
         path = Path(spec.resumed_from)
-        folders = [folder for folder in path.parents if (folder / "events.jsonl").is_file()]
+        folders = [folder for folder in path.parents if is_file(folder / "events.jsonl")]
         return checkpoint_place((folders or [path.parent])[0], path).epoch or _number(path)
     named = {spec.resume.parameter if spec.resume is not None else "", *_TAKEN_FROM}
     texts = [part.value for part in spec.parameters if part.name in named]

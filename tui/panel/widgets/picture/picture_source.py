@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 
 from runners.host.below import resolve_below
+from runners.host.files import is_there
 from runners.model.errors import FresnelError
 from runners.model.run import Run
 from runners.places.place import Place
@@ -57,7 +58,7 @@ class PictureSource:
 
     def load(self, path: str) -> str:
         """The path, once its file is here. Raises UnreadablePicture when it cannot be had."""
-        if path not in self._remote or Path(path).exists():
+        if path not in self._remote or is_there(path):
             return path
         place, run, remote_path = self._remote[path]
         try:
