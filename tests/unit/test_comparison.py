@@ -17,7 +17,7 @@ from tui.panel.screens.compare import draw_comparison
 from tui.views.runs.comparison import change, compare, differing
 from tui.views.runs.comparison_text import csv_rows, spread_text, tables_of, to_json
 from tui.views.runs.run_facts import RunFacts
-from tui.views.runs.run_settings import argv_settings, same, started_with
+from tui.views.runs.run_settings import argv_settings, same, settings_of, started_with
 
 
 @pytest.mark.parametrize(
@@ -28,7 +28,6 @@ from tui.views.runs.run_settings import argv_settings, same, started_with
         ("python t.py --betas 0.9 0.99 --shift -3", {"betas": "0.9 0.99", "shift": "-3"}),
         ("python t.py -b 32 optim.lr=0.1 +new=1", {"b": "32", "optim.lr": "0.1", "new": "1"}),
         ("torchrun --nproc-per-node=2 t.py --lr 1", {"nproc-per-node": "2", "lr": "1"}),
-        ("sh -c true", {}),
     ],
 )
 def test_a_command_line_is_taken_apart(line: str, settings: dict[str, str]) -> None:
@@ -40,7 +39,10 @@ def test_a_command_line_is_taken_apart(line: str, settings: dict[str, str]) -> N
 
 def test_settings_in_a_shell_s_line_are_found_behind_what_a_plan_puts_before_it() -> None:
     plan = make_plan(argv=[*STDBUF, "sh", "-c", "python train.py --lr 3e-4 | tee log"])
-    assert started_with(make_run(State.DONE, plan=plan))["lr"] == "3e-4"
+    run = make_run(State.DONE, plan=plan)
+    found = settings_of(run, {})
+    assert started_with(run)["lr"] == found["lr"] == "3e-4"
+    assert found["command"].startswith("python train.py")
 
 
 def test_the_same_number_spelled_otherwise_is_no_difference() -> None:

@@ -35,8 +35,7 @@ def started_with(run: Run) -> dict[str, str]:
 
 @lru_cache(maxsize=512)
 def _flags(argv: tuple[str, ...]) -> dict[str, str]:
-    """The flags of a command line, also of one that a shell runs."""
-    found = argv_settings(_in_shell(unwrapped(argv)))
+    found = argv_settings(argv)
     found.pop("command", None)
     return found
 
@@ -56,13 +55,13 @@ def _in_shell(argv: Sequence[str]) -> Sequence[str]:
 def argv_settings(argv: Sequence[str]) -> dict[str, str]:
     """The flags of a command line as names and values; `command` is what is left of it.
 
-    What a plan has put before a program is none of it.
+    What a plan has put before a program is none of it; a line is taken as its shell takes it.
 
     `--lr 3e-4`, `--lr=3e-4`, `-b 32`, `optimizer.lr=3e-4` (Hydra) and `--betas 0.9 0.99` are
     understood; a flag without a value is `yes`. What a word means is only guessed: the program
     alone knows.
     """
-    argv = unwrapped(argv)
+    argv = _in_shell(unwrapped(argv))
     settings: dict[str, str] = {}
     rest: list[str] = []
     at = 0
