@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from tests.trainers.kernels import compile_once
 from tests.warm import TORCH
 from tests.warm_server import WHOLE
 
@@ -46,6 +47,12 @@ def one_thread() -> None:
     """Networks as small as those of tests take three times the processor's time on two threads."""
     if "torch" in sys.modules:
         sys.modules["torch"].set_num_threads(1)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def loops_compiled_once(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """What numba compiles is there before tests and trainings need it at the same time."""
+    compile_once(tmp_path_factory)
 
 
 @pytest.fixture(scope="session", autouse=True)
