@@ -176,6 +176,8 @@ def test_what_make_says_of_how_much_reaches_the_workers(tmp_path: Path) -> None:
         f"def test_it(): assert MUCH == {said}"
     )
     options = ["-q", "-n1", "-pno:cacheprovider", "-ptests.conftest", f"--rootdir={tmp_path}"]
+    # Else it removes at its end, for minutes perhaps, what runs of the tests before it have left.
+    options.append(f"--basetemp={tmp_path / 'own'}")
     outside = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST_")}
     done = subprocess.run(
         [sys.executable, "-m", "pytest", *options, str(test)],

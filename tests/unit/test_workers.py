@@ -18,8 +18,9 @@ def test_a_file_that_cannot_be_imported_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "pytest.ini").write_text("[pytest]\naddopts = --import-mode=importlib\n")
     (tmp_path / "test_broken.py").write_text(BROKEN)
     (tmp_path / "test_whole.py").write_text(WHOLE)
+    options = ["-n1", "-ptests.conftest", f"--basetemp={tmp_path / 'own'}"]
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-n1", "-ptests.conftest", str(tmp_path)],
+        [sys.executable, "-m", "pytest", *options, str(tmp_path)],
         cwd=REPOSITORY,
         env={k: v for k, v in os.environ.items() if not k.startswith("PYTEST_")},
         capture_output=True,
