@@ -171,7 +171,8 @@ def draw_forward(
                 row, value = drawn[channel], splat[6 + channel]
                 for i in range(pixels):
                     row[i] += alpha[i] * value
-        drawn[4] = 1 - through
+        for i in range(pixels):  # an array's difference costs two seconds more to compile
+            drawn[4, i] = 1 - through[i]
         for y in range(top, min(top + tile, size)):
             for x in range(left, min(left + tile, size)):
                 for channel in range(5):

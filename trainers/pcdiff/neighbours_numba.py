@@ -49,7 +49,10 @@ def boxes(points: Floats, size: int) -> tuple[Integers, Integers]:
         keys = np.empty(end - start, np.float32)
         for at in range(start, end):
             keys[at - start] = points[order[at], axis]
-        order[start:end] = order[start:end][np.argsort(keys)]
+        # By a loop, here as elsewhere: for a slice numba compiles the words of its error, too.
+        before = order[start:end].copy()
+        for at, found in enumerate(np.argsort(keys)):
+            order[start + at] = before[found]
         cuts.insert(place + 1, (start + end) // 2)
     return order, np.array(cuts, dtype=np.int32)
 
