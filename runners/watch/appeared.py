@@ -24,7 +24,6 @@ _LEVELS = 7
 """As deep as Lightning under Hydra: `logs/train/runs/DATE/csv/version_0/metrics.csv`."""
 _MOST_NAMES, _MOST_IN_ONE = 10_000, 1_000
 """Of all folders, and of one: a folder of data is not searched for long."""
-_WITHIN_S = 0.1
 _MOST_RUNS = 3000
 """With more, whether a short run worked alone is not looked up."""
 _TIMES_ITS_COST = 500.0
@@ -107,8 +106,10 @@ class Appearing:
             since = self._began if now - self._began < _YOUNG_S else math.inf
         if not (alone and self._levels and since <= now):
             return []
-        before = time.thread_time()
-        found = _written(self._folder, self._levels, since - _GRAIN_S, until)
+        before, budget = time.thread_time(), SearchBudget(_MOST_NAMES)
+        found = _written(self._folder, self._levels, since - _GRAIN_S, until, budget)
+        if budget.cut:
+            self._since = since  # what was not seen for want of time is looked for again
         self._next = now + _TIMES_ITS_COST * (time.thread_time() - before)
         return found
 
@@ -121,8 +122,8 @@ def _levels(folder: str) -> int:
     return 1 if place == os.path.realpath(home_folder()) else _LEVELS
 
 
-def _written(top: str, levels: int, since: float, until: float) -> list[str]:
-    budget, found, folders = SearchBudget(_MOST_NAMES, _WITHIN_S), dict[str, None](), [top]
+def _written(top: str, levels: int, since: float, until: float, budget: SearchBudget) -> list[str]:
+    found, folders = dict[str, None](), [top]
     for _ in range(levels):
         below: list[str] = []
         for folder in folders:

@@ -140,6 +140,17 @@ def test_what_lightning_writes_under_hydra_is_found_beside_a_large_folder_of_dat
     assert sorted(found) == [str(run / "checkpoints"), str(run / "csv/version_0/metrics.csv")]
 
 
+def test_what_a_search_had_no_time_for_is_found_by_the_next(
+    work: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    appearing = Appearing(working_in(work))
+    written(work / "out" / "model_1.pt", BEGAN + 1)
+    with monkeypatch.context() as hurried:
+        hurried.setattr("runners.watch.appeared._MOST_NAMES", 1)
+        assert appearing.poll(True, BEGAN + 5) == []
+    assert appearing.poll(True, BEGAN + 60, last=True) == [str(work / "out")]
+
+
 def test_nothing_is_claimed_of_a_time_when_another_run_worked_there(work: Path) -> None:
     appearing = Appearing(working_in(work))
     assert appearing.poll(True, BEGAN + 5) == []
