@@ -27,7 +27,7 @@ def install(place: Path) -> tuple[str, ...]:
 
 
 def upgrade(place: Path) -> None:
-    """Install a version in which a function has another name, in its module and where it is used:
+    """Install a version in which a constant has another name, in its module and where it is used:
     a process that has imported the module cannot import what uses it any more.
     """
     changed = 0
@@ -36,7 +36,7 @@ def upgrade(place: Path) -> None:
         text = file.read_text()
         if file.name == "shells.py" or "runners.host.shells" in text:
             new = file.with_suffix(".new")
-            new.write_text(re.sub(r"\bline_of\b", "line_in", text))
+            new.write_text(re.sub(r"\bSHELLS\b", "NAMES", text))
             new.replace(file)
-            changed += "line_of" in text
+            changed += "SHELLS" in text
     assert changed > 1
