@@ -257,7 +257,7 @@ def _waits(pid: int) -> bool:
         (["launch", "--", "fresnel-no-such-program"], 2, "no program `fresnel-no-such-program`"),
         (["launch", "~no-such-user/p.yaml"], 3, "no preset `~no-such-user/p.yaml`"),
         (["launch", "--", "~no-such-user/train"], 2, "no program `~no-such-user/train`"),
-        (["checkpoint", "inspect", "~no-such-user/x.pt"], 2, "~no-such-user/x.pt"),
+        (["checkpoint", "inspect", "~no-such-user/x.pt"], 2, "nothing was written"),
         (["status", "nope"], 3, "no run `nope`"),
         (["status", ""], 2, "empty"),
         (["logs", "nope"], 3, "no run `nope`"),
