@@ -82,7 +82,7 @@ def _matches(folder: str, part: str, rest: list[str], budget: SearchBudget) -> I
         path = os.path.join(folder, entry.name)
         if not rest:
             yield path
-        elif is_folder(entry):
+        elif is_folder_entry(entry):
             yield from _below(path, rest, budget)
 
 
@@ -108,7 +108,7 @@ def _tree(top: str, budget: SearchBudget) -> Iterator[str]:
         waiting += [
             os.path.join(folder, entry.name)
             for entry in entries_of(folder, budget)
-            if not entry.name.startswith(".") and is_folder(entry)
+            if not entry.name.startswith(".") and is_folder_entry(entry)
         ]
 
 
@@ -129,13 +129,13 @@ def files_below(top: str, budget: SearchBudget) -> Iterator[str]:
     waiting = [top]
     while waiting and not budget.cut:
         for entry in entries_of(waiting.pop(), budget):
-            if not is_folder(entry):
+            if not is_folder_entry(entry):
                 yield entry.path
             elif not entry.is_symlink():
                 waiting.append(entry.path)
 
 
-def is_folder(entry: "os.DirEntry[str]") -> bool:
+def is_folder_entry(entry: "os.DirEntry[str]") -> bool:
     """Whether an entry is a folder, or leads to one; what cannot be told is none."""
     try:
         return entry.is_dir()

@@ -1,7 +1,8 @@
 """Files written whole or line by line: a crash leaves the old or the new, never a half.
 
 And the one door by which files are opened for reading: plain files only, without waiting. A FIFO
-under a name that is looked for would otherwise stop whoever opens it, for ever.
+under a name that is looked for would otherwise stop whoever opens it, for ever. Paths that come
+from people and programs are looked at here too, without an error whatever they are.
 """
 
 import errno

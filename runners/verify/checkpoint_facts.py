@@ -7,7 +7,7 @@ from subprocess import TimeoutExpired
 from typing import Any
 
 from runners.host.checkpoint_files import proof
-from runners.host.files import absence, expanded
+from runners.host.files import absence, expanded, is_there
 from runners.model.parameters import leaf_of
 from runners.model.spec import RunSpec
 from runners.verify.checkpoint_tool import CheckpointToolError, ask_checkpoint_tool
@@ -37,7 +37,7 @@ def named_checkpoint(spec: RunSpec, folder: Path) -> Path | None:
         if parameter.choices or "${" in value:
             continue
         path = folder / expanded(value)
-        if parameter.name == named or path.suffix in _SUFFIXES or not absence(path):
+        if parameter.name == named or path.suffix in _SUFFIXES or is_there(path):
             return path
     return None
 

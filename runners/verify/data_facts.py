@@ -225,7 +225,7 @@ def _may_be_name(value: str, folder: Path) -> bool:
     """True for two words with a slash between them whose first is no folder here."""
     owner, _, name = value.partition("/")
     is_hub_name = bool(owner and name) and "/" not in name and not Path(name).suffix
-    return is_hub_name and owner[0] not in ".~" and bool(absence(folder / owner))
+    return is_hub_name and owner[0] not in ".~" and not is_there(folder / owner)
 
 
 def unescaped(pattern: str) -> str:

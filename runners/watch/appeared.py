@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable
 from itertools import islice
 from pathlib import Path, PurePath
 
-from runners.host.bounded_glob import SearchBudget, entries_of, is_folder
+from runners.host.bounded_glob import SearchBudget, entries_of, is_folder_entry
 from runners.host.files import home_folder, modified_at
 from runners.host.printed_paths import is_policy
 from runners.model.run import Run
@@ -131,7 +131,7 @@ def _written(top: str, levels: int, since: float, until: float, budget: SearchBu
                 if entry.name.startswith(".") or entry.name in _LEFT_OUT:
                     continue
                 is_checkpoint = _is_checkpoint(entry.name, Path(folder).name)
-                if is_folder(entry) and not is_checkpoint:
+                if is_folder_entry(entry) and not is_checkpoint:
                     below += [] if entry.is_symlink() else [entry.path]
                 elif not since <= _modified(entry) <= until:
                     continue

@@ -1,12 +1,12 @@
 """Metric files of one kind that are a run's own: found as they appear, read as they grow."""
 
-import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import ClassVar, Generic, Protocol, TypeVar
 
 from runners.host.bounded_glob import SearchBudget, bounded_glob
+from runners.host.files import is_folder
 from runners.state.boundary import cannot_be_read
 from runners.watch.metrics.sample import Sample
 from runners.watch.metrics.series_set import SeriesSet
@@ -72,8 +72,7 @@ class FileSource(ABC, Generic[F]):
         found: dict[Path, None] = {}
         for pattern in self.patterns:
             for place in sorted(bounded_glob(pattern, budget)):
-                is_folder = os.path.isdir(place)  # noqa: PTH112 — pathlib's raises where it cannot
-                inside = self._below(place, budget) if is_folder else [Path(place)]
+                inside = self._below(place, budget) if is_folder(place) else [Path(place)]
                 found.update(dict.fromkeys(filter(self._is_own, inside)))
                 if len(found) >= self.most:
                     return list(found)[: self.most]

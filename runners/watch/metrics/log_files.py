@@ -4,7 +4,7 @@ import csv
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from runners.host.bounded_glob import SearchBudget, entries_of, is_folder
+from runners.host.bounded_glob import SearchBudget, entries_of, is_folder_entry
 from runners.host.files import modified_at, read_plain
 from runners.host.tail import Follower
 from runners.state.decoding import any_json, decode
@@ -127,6 +127,6 @@ def _tables_below(folder: str, levels: int, budget: SearchBudget) -> list[Path]:
     found = [path for name in _NAMES if modified_at(path := Path(folder, name))]
     if levels:
         for entry in entries_of(folder, budget):
-            if entry.name[0] != "." and is_folder(entry):
+            if entry.name[0] != "." and is_folder_entry(entry):
                 found += _tables_below(entry.path, levels - 1, budget)
     return found
