@@ -2,4 +2,4 @@
 
 import runners.host.quick_pathlib  # noqa: F401 - before anything imports pathlib
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"

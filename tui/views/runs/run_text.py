@@ -128,6 +128,8 @@ def progress_pairs(view: RunView) -> list[tuple[str, str]]:
 def cost_text(view: RunView) -> str:
     """What a run cost of the sessions that it was in, and what it would cost by its own price."""
     money, would = view.money, would_text(view)
+    if money.cost is None and view.run.started is None:
+        return f"{DASH} (not started)"
     if money.cost is None:
         return f"{DASH} (no session: {would or 'nothing is counted'})"
     at = f" at {dollars(money.rate)}/h" if money.rate is not None else ""
