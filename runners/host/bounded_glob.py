@@ -12,6 +12,8 @@ import time
 from collections.abc import Iterator
 from functools import lru_cache
 
+from runners.host.mounts import is_mounted, silent_server
+
 MOST_NAMES = 50_000
 WITHIN_S = 1.0
 MOST_WHEN_ACTING = 1_000_000
@@ -21,32 +23,49 @@ _LOOK_AT_CLOCK_EVERY = 256
 
 
 class SearchBudget:
-    """How many names a search may still look at, and until when; `cut` once it was too little."""
+    """How many names a search may still look at, and until when; what it left out once too few.
 
-    def __init__(self, most: int = MOST_NAMES, within_s: float = WITHIN_S) -> None:
+    A server that does not answer is waited for if `patient`, else left out too.
+    """
+
+    def __init__(
+        self, most: int = MOST_NAMES, within_s: float = WITHIN_S, patient: bool = False
+    ) -> None:
         self._most = most
         self._within_s = within_s
         self._until = time.monotonic() + within_s
+        self._patient = patient
         self._seen = 0
+        self.is_spent = False
         self.cut = ""
 
     def spend(self) -> bool:
         """Count one name; False when there was one too many, or too little time."""
         self._seen += 1
         if self._seen > self._most:
-            self.cut = f"only {self._most:,} names were looked at"
+            self.is_spent, self.cut = True, f"only {self._most:,} names were looked at"
         elif self._seen % _LOOK_AT_CLOCK_EVERY == 0 and time.monotonic() > self._until:
-            self.cut = f"only {self._seen:,} names were looked at in {self._within_s:g} s"
-        return not self.cut
+            text = f"only {self._seen:,} names were looked at in {self._within_s:g} s"
+            self.is_spent, self.cut = True, text
+        return not self.is_spent
+
+    def may_enter(self, path: str) -> bool:
+        """Whether `path` may be looked at: nothing would answer from a server that is silent."""
+        server = "" if self._patient else silent_server(path)
+        if server:
+            self.cut = f"the file server of {server} does not answer"
+        return not server
 
 
 def acting_budget() -> SearchBudget:
     """For what acts on the answer, as a restart does: more names, and longer."""
-    return SearchBudget(MOST_WHEN_ACTING, ACTING_WITHIN_S)
+    return SearchBudget(MOST_WHEN_ACTING, ACTING_WITHIN_S, patient=True)
 
 
 def bounded_glob(pattern: str, budget: SearchBudget) -> Iterator[str]:
     """The paths that match `pattern`, until the `budget` is spent."""
+    if not budget.may_enter(pattern):
+        return
     if not glob.has_magic(pattern):
         if budget.spend() and os.path.lexists(pattern):
             yield pattern
@@ -54,7 +73,7 @@ def bounded_glob(pattern: str, budget: SearchBudget) -> Iterator[str]:
     root = "/" if pattern.startswith("/") else ""
     parts = [part for part in pattern.split("/") if part]
     for path in _below(root, parts, budget):
-        if not pattern.endswith("/") or os.path.isdir(path):
+        if not pattern.endswith("/") or (budget.may_enter(path) and os.path.isdir(path)):
             yield path
 
 
@@ -69,7 +88,7 @@ def _below(folder: str, parts: list[str], budget: SearchBudget) -> Iterator[str]
         path = os.path.join(folder, part)
         if rest:
             yield from _below(path, rest, budget)
-        elif budget.spend() and os.path.lexists(path):
+        elif budget.spend() and budget.may_enter(path) and os.path.lexists(path):
             yield path
 
 
@@ -82,7 +101,7 @@ def _matches(folder: str, part: str, rest: list[str], budget: SearchBudget) -> I
         path = os.path.join(folder, entry.name)
         if not rest:
             yield path
-        elif is_folder_entry(entry):
+        elif is_folder_entry(entry, budget):
             yield from _below(path, rest, budget)
 
 
@@ -95,8 +114,10 @@ def _tree(top: str, budget: SearchBudget) -> Iterator[str]:
     """The folder, and every one below it that is not hidden."""
     entered: set[tuple[int, int]] = set()
     waiting = [top]
-    while waiting and not budget.cut:
+    while waiting and not budget.is_spent:
         folder = waiting.pop()
+        if is_mounted(folder) and not budget.may_enter(folder):
+            continue
         try:
             found = os.stat(folder or ".")
         except OSError:
@@ -108,12 +129,14 @@ def _tree(top: str, budget: SearchBudget) -> Iterator[str]:
         waiting += [
             os.path.join(folder, entry.name)
             for entry in entries_of(folder, budget)
-            if not entry.name.startswith(".") and is_folder_entry(entry)
+            if not entry.name.startswith(".") and is_folder_entry(entry, budget)
         ]
 
 
 def entries_of(folder: str, budget: SearchBudget) -> Iterator["os.DirEntry[str]"]:
     """What lies in `folder`, until the `budget` is spent; nothing of what cannot be read."""
+    if is_mounted(folder) and not budget.may_enter(folder):
+        return
     try:
         with os.scandir(folder or ".") as entries:
             for entry in entries:
@@ -127,17 +150,18 @@ def entries_of(folder: str, budget: SearchBudget) -> Iterator["os.DirEntry[str]"
 def files_below(top: str, budget: SearchBudget) -> Iterator[str]:
     """The paths of all files below a folder, until the `budget` is spent; links are not entered."""
     waiting = [top]
-    while waiting and not budget.cut:
+    while waiting and not budget.is_spent:
         for entry in entries_of(waiting.pop(), budget):
-            if not is_folder_entry(entry):
-                yield entry.path
+            if not is_folder_entry(entry, budget):
+                if not entry.is_symlink() or budget.may_enter(entry.path):
+                    yield entry.path
             elif not entry.is_symlink():
                 waiting.append(entry.path)
 
 
-def is_folder_entry(entry: "os.DirEntry[str]") -> bool:
+def is_folder_entry(entry: "os.DirEntry[str]", budget: SearchBudget) -> bool:
     """Whether an entry is a folder, or leads to one; what cannot be told is none."""
     try:
-        return entry.is_dir()
+        return not (entry.is_symlink() and not budget.may_enter(entry.path)) and entry.is_dir()
     except OSError:
         return False

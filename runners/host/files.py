@@ -15,6 +15,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import IO, Any
 
+from runners.host.mounts import silent_server
+
 ABSENT = "no such file or folder"
 PLAIN_LIMIT = 64 << 20
 """Bytes: none of the files that are read whole is meant to become nearly as long."""
@@ -45,6 +47,8 @@ def absence(path: Path | str) -> str:
 
     In whatever folder it lies and however long it is: no OSError, no ValueError.
     """
+    if server := silent_server(str(path)):
+        return f"the file server of {server} does not answer"
     try:
         os.stat(path)
     except (FileNotFoundError, NotADirectoryError):
@@ -57,18 +61,18 @@ def absence(path: Path | str) -> str:
 
 
 def is_there(path: Path | str) -> bool:
-    """Whether anything is seen at `path`; not in a folder that may not be searched: no OSError."""
-    return os.path.exists(path)
+    """Whether anything is seen at `path`: not where one may not, or no server answers."""
+    return not silent_server(str(path)) and os.path.exists(path)
 
 
 def is_file(path: Path | str) -> bool:
     """Whether a file is seen at `path`, as is_there does."""
-    return os.path.isfile(path)
+    return not silent_server(str(path)) and os.path.isfile(path)
 
 
 def is_folder(path: Path | str) -> bool:
     """Whether a folder is seen at `path`, as is_there does."""
-    return os.path.isdir(path)
+    return not silent_server(str(path)) and os.path.isdir(path)
 
 
 def open_plain(path: Path | str) -> int:

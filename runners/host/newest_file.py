@@ -40,7 +40,8 @@ def run_files(
     """
     # Some file systems keep whole seconds only: a file may look older than its run.
     since, declared = started - _GRAIN_S, tuple(patterns)
-    places = [*declared, *others, *checkpoint_patterns(printed.all)]
+    budget = budget or SearchBudget()
+    places = [*declared, *others, *checkpoint_patterns(filter(budget.may_enter, printed.all))]
     found = [
         file
         for file in matching_files(places, budget)
@@ -103,6 +104,8 @@ def is_in(path: str, folder: str) -> bool:
 
 def measure(path: str, budget: SearchBudget) -> NewestFile | None:
     """The file or non-empty folder at `path`; None when there is none."""
+    if not budget.may_enter(path):
+        return None
     try:
         stat = os.stat(path)
         if not os.path.isdir(path):

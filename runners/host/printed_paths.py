@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from runners.host.files import expanded, modified_at, read_json, read_tail, replace
+from runners.host.mounts import silent_server
 from runners.host.tail import Follower
 
 _WRITING = re.compile(
@@ -79,7 +80,9 @@ class PrintedPaths:
     @property
     def folders(self) -> tuple[str, ...]:
         """Those that are folders, for logs in them."""
-        return tuple(path for path in self._found if os.path.isdir(path))
+        return tuple(
+            path for path in self._found if not silent_server(path) and os.path.isdir(path)
+        )
 
 
 class PrintedScan:

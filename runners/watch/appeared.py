@@ -15,6 +15,7 @@ from pathlib import Path, PurePath
 
 from runners.host.bounded_glob import SearchBudget, entries_of, is_folder_entry
 from runners.host.files import home_folder, modified_at
+from runners.host.mounts import real_path
 from runners.host.printed_paths import is_policy
 from runners.model.run import Run
 from runners.state.layout import RunDirectory
@@ -42,7 +43,7 @@ _TRAINER, _TABLE = "checkpoint-", "metrics.csv"
 def alone_in(runs: Iterable[Run]) -> Collection[str]:
     """The runs, by id, in whose working directory, or above or below it, no other of them works."""
     places = {
-        run.id: os.path.realpath(run.plan.working_directory)
+        run.id: real_path(run.plan.working_directory)
         for run in runs
         if run.plan is not None and run.plan.working_directory
     }
@@ -116,14 +117,14 @@ class Appearing:
 
 def _levels(folder: str) -> int:
     """How deep to look: what lies below a home is other people's work, or other programs'."""
-    place = os.path.realpath(folder) if folder else "/"
+    place = real_path(folder) if folder else "/"
     if place in ("/", "/tmp"):
         return 0
     return 1 if place == os.path.realpath(home_folder()) else _LEVELS
 
 
 def _written(top: str, levels: int, since: float, until: float, budget: SearchBudget) -> list[str]:
-    found, folders = dict[str, None](), [top]
+    found, folders = dict[str, None](), [top] if budget.may_enter(top) else []
     for _ in range(levels):
         below: list[str] = []
         for folder in folders:
@@ -131,7 +132,7 @@ def _written(top: str, levels: int, since: float, until: float, budget: SearchBu
                 if entry.name.startswith(".") or entry.name in _LEFT_OUT:
                     continue
                 is_checkpoint = _is_checkpoint(entry.name, Path(folder).name)
-                if is_folder_entry(entry) and not is_checkpoint:
+                if is_folder_entry(entry, budget) and not is_checkpoint:
                     below += [] if entry.is_symlink() else [entry.path]
                 elif not since <= _modified(entry) <= until:
                     continue

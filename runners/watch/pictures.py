@@ -7,14 +7,16 @@ into its working directory.
 
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
 import msgspec
 
 from runners.host.below import leads_out
+from runners.host.bounded_glob import SearchBudget, entries_of, is_folder_entry
 from runners.host.files import is_folder
+from runners.host.mounts import silent_server
 from runners.host.printed_paths import PrintedScan
 from runners.model.events import Event
 from runners.model.late_pattern import late_pattern
@@ -121,6 +123,8 @@ def _add(
     """Add the file at `path`, if new and of this run; named from the first of `roots` it is in."""
     if path in found or len(found) >= _MOST_PICTURES or not path.lower().endswith(SUFFIXES):
         return
+    if silent_server(path):
+        return
     # A link in the run's folder may lead to anything: its pictures go into reports.
     if leads_out(path, str(roots[0])):
         return
@@ -175,29 +179,19 @@ def _places(run: Run, folder: Path) -> Iterator[tuple[str, int]]:
 
 def _walk(top: str, depth: int) -> Iterator[str]:
     """The picture files below a folder, down to `depth`, without links and hidden files."""
-    return islice(_files(top, depth, [0]), _MOST_PICTURES)
+    budget = SearchBudget(_MOST_ENTRIES)
+    return islice(_files(top, depth, budget) if budget.may_enter(top) else (), _MOST_PICTURES)
 
 
-def _files(top: str, depth: int, looked: list[int]) -> Iterator[str]:
+def _files(top: str, depth: int, budget: SearchBudget) -> Iterator[str]:
     folders: list[str] = []
-    for entry in _entries(top):
-        looked[0] += 1
-        if looked[0] > _MOST_ENTRIES:
-            return
-        if entry.name.startswith("."):
+    for entry in entries_of(top, budget):
+        if entry.name.startswith(".") or entry.is_symlink():
             continue
-        if entry.is_dir(follow_symlinks=False):
+        if is_folder_entry(entry, budget):
             folders.append(entry.path)
         elif entry.name.lower().endswith(SUFFIXES) and entry.is_file(follow_symlinks=False):
             yield entry.path
     if depth:
         for folder in folders:
-            yield from _files(folder, depth - 1, looked)
-
-
-def _entries(folder: str) -> Iterable["os.DirEntry[str]"]:
-    try:
-        with os.scandir(folder) as entries:
-            return list(islice(entries, _MOST_ENTRIES))
-    except OSError:
-        return ()
+            yield from _files(folder, depth - 1, budget)

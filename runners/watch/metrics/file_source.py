@@ -55,18 +55,18 @@ class FileSource(ABC, Generic[F]):
         """Look for files, and read what is new in them."""
         budget = SearchBudget()
         found = self._found(budget)
-        self._cut = budget.cut
         for path in found:
             if path not in self._files:
                 self._files[path] = self._open(path, found)
         for file in self._current(list(self._files.values())):
-            if file.problem:
+            if file.problem or not budget.may_enter(str(file.path)):
                 continue
             try:
                 for sample in file.poll():
                     self.collection.note(sample)
             except Exception as error:  # one odd file: the others are read on
                 file.problem = cannot_be_read(file.path.name, error)
+        self._cut = budget.cut
 
     def _found(self, budget: SearchBudget) -> list[Path]:
         found: dict[Path, None] = {}

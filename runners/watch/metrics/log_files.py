@@ -127,6 +127,6 @@ def _tables_below(folder: str, levels: int, budget: SearchBudget) -> list[Path]:
     found = [path for name in _NAMES if modified_at(path := Path(folder, name))]
     if levels:
         for entry in entries_of(folder, budget):
-            if entry.name[0] != "." and is_folder_entry(entry):
+            if entry.name[0] != "." and is_folder_entry(entry, budget):
                 found += _tables_below(entry.path, levels - 1, budget)
     return found

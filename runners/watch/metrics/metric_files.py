@@ -5,11 +5,12 @@ where it writes, when one of its processes has it open, or when its name has the
 """
 
 import glob
-import os
 import re
 import time
 from pathlib import Path
 
+from runners.host.bounded_glob import SearchBudget, entries_of, is_folder_entry
+from runners.host.mounts import silent_server
 from runners.model.run import Run
 from runners.watch.metrics.log_files import LogFileSource
 from runners.watch.metrics.series_set import SeriesSet
@@ -83,6 +84,8 @@ class RunFiles:
 
 def _is_own_log(path: str, run: Run) -> bool:
     """Whether a printed path is a folder made, or a log changed, since the run began."""
+    if silent_server(path):
+        return False
     try:
         stat = Path(path).stat()
     except OSError:
@@ -94,23 +97,16 @@ def _is_own_log(path: str, run: Run) -> bool:
 
 def _boards_of(leader: int, top: str) -> set[str]:
     """TensorBoard files below `top` named by the pid, level by level, among 20,000 entries."""
-    found: set[str] = set()
-    folders, seen = [Path(top)], 0
+    found, budget = set[str](), SearchBudget(_MOST_ENTRIES)
+    folders = [top] if budget.may_enter(top) else []
     for _ in range(_DEEPEST):
-        below: list[Path] = []
+        below: list[str] = []
         for folder in folders:
-            try:
-                with os.scandir(folder) as entries:
-                    for entry in entries:
-                        seen += 1
-                        if seen > _MOST_ENTRIES:
-                            return found
-                        if entry.is_dir(follow_symlinks=False):
-                            below.append(Path(entry.path))
-                        elif "tfevents" in entry.name and f".{leader}." in entry.name:
-                            found.add(entry.path)
-            except OSError:
-                continue
+            for entry in entries_of(folder, budget):
+                if is_folder_entry(entry, budget):
+                    below += [] if entry.is_symlink() else [entry.path]
+                elif "tfevents" in entry.name and f".{leader}." in entry.name:
+                    found.add(entry.path)
         folders = below
     return found
 
