@@ -9,6 +9,7 @@ import msgspec
 
 from runners.diagnosis.signatures import Signature
 from runners.diagnosis.verdict import Diagnosis, NotKnown
+from runners.host.mounts import mount_point, silent_server
 from runners.model.run import Run
 
 KIND = "disk_full"
@@ -24,12 +25,12 @@ def find_full_disk(run: Run, printed: str = "") -> str:
     """
     if run.ending is not None:
         return run.ending.get("disk", "")
-    return next((mount_of(folder) for folder in _folders(run, printed) if _is_full(folder)), "")
+    return next((mount_point(folder) for folder in _folders(run, printed) if _is_full(folder)), "")
 
 
 def disk_in(line: str) -> str:
     """Where the file system is mounted of which `line` names a path; empty where it names none."""
-    return next((mount_of(folder) for folder in _printed([line])), "")
+    return next((mount_point(folder) for folder in _printed([line])), "")
 
 
 def on_disk(found: Diagnosis, disk: str) -> Diagnosis:
@@ -60,14 +61,6 @@ def without_words(
     )
 
 
-def mount_of(folder: Path) -> str:
-    """Where the file system of an existing folder is mounted."""
-    folder = folder.resolve()
-    while not os.path.ismount(folder):
-        folder = folder.parent
-    return str(folder)
-
-
 def _folders(run: Run, printed: str) -> Iterator[Path]:
     yield from _printed([printed])
     if run.plan is not None:
@@ -81,6 +74,8 @@ def _printed(texts: Iterable[str]) -> Iterator[Path]:
     """The folders in which the paths in these texts are, as far as they exist."""
     for text in texts:
         for found in _PATH.findall(text):
+            if silent_server(found):
+                continue
             paths = Path(found), *Path(found).parents
             path = next(each for each in paths if os.access(each, os.F_OK))
             # `/` of a text is nearly always no path, or one that was not there.
@@ -89,6 +84,8 @@ def _printed(texts: Iterable[str]) -> Iterator[Path]:
 
 
 def _is_full(folder: Path) -> bool:
+    if silent_server(str(folder)):
+        return False
     try:
         found = os.statvfs(folder)
     except OSError:

@@ -31,6 +31,11 @@ def filesystem_of(path: Path, mounts: Path = Path("/proc/self/mountinfo")) -> st
     return _mount_of(str(path), _read_mounts(mounts))[1]
 
 
+def mount_point(path: Path) -> str:
+    """Where the file system that `path` is on is mounted."""
+    return _mount_of(str(path), _MOUNTS.now())[0]
+
+
 @lru_cache(maxsize=8)
 def is_network_folder(path: Path) -> bool:
     """True where what another machine writes into `path` may be seen here a while later."""

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import re
 from collections.abc import Callable, Sequence
-from itertools import islice, takewhile
+from itertools import takewhile
 from pathlib import Path
 from typing import ClassVar, NamedTuple
 
@@ -17,6 +16,7 @@ from textual.message import Message
 from textual.strip import Strip
 from textual.widgets import TextArea
 
+from runners.host.bounded_glob import SearchBudget, entries_of, is_folder_entry
 from runners.host.files import expanded
 from tui.panel.hotkeys import hotkey
 
@@ -213,15 +213,14 @@ def _in_common(names: tuple[str, ...]) -> str:
 
 def _names(folder: Path, part: str) -> tuple[str, ...]:
     """The entries of `folder` that begin so, by name; those of a folder end with a slash."""
-    try:
-        with os.scandir(folder) as entries:
-            found = [
-                f"{entry.name}/" if entry.is_dir() else entry.name
-                for entry in islice(entries, _MOST)
-                if entry.name.startswith(part)
-                # As in a shell: what begins with a dot is shown to whoever types the dot.
-                and (part.startswith(".") or not entry.name.startswith("."))
-            ]
-    except (OSError, ValueError):
+    budget = SearchBudget(_MOST)
+    if not budget.may_enter(str(folder)):
         return ()
+    found = [
+        f"{entry.name}/" if is_folder_entry(entry, budget) else entry.name
+        for entry in entries_of(str(folder), budget)
+        if entry.name.startswith(part)
+        # As in a shell: what begins with a dot is shown to whoever types the dot.
+        and (part.startswith(".") or not entry.name.startswith("."))
+    ]
     return tuple(sorted(found))
