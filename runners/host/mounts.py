@@ -162,16 +162,15 @@ def _read_mounts(file: Path) -> dict[str, str]:
 
 
 def _mount_of(path: str, mounts: dict[str, str]) -> tuple[str, str]:
-    """Where what `path` is on is mounted, and its kind. Links are followed as far as a server."""
-    found, place, links = ("/", mounts.get("/", "")), "", 0
-    waiting = os.path.abspath(path).split("/")[::-1]
-    while waiting and not _SERVED.match(found[1]):
+    """Where what `path` is on is mounted, and its kind. Links are followed, but for a server's."""
+    place, links = "", 0
+    waiting = _absolute(path).split("/")[::-1]
+    while waiting:
         part = waiting.pop()
         if not part or part == ".":
             continue
         place = os.path.dirname(place) if part == ".." else f"{place.rstrip('/')}/{part}"
-        if place in mounts:
-            found = place, mounts[place]
+        if place in mounts or _SERVED.match(_innermost(place, mounts)[1]):
             continue
         try:
             target = os.readlink(place)
@@ -181,9 +180,15 @@ def _mount_of(path: str, mounts: dict[str, str]) -> tuple[str, str]:
         if links > _MOST_LINKS:
             break
         place = "" if target.startswith("/") else os.path.dirname(place)
-        found = _innermost(place, mounts)
         waiting += target.split("/")[::-1]
-    return found
+    return _innermost(place, mounts)
+
+
+def _absolute(path: str) -> str:
+    try:
+        return os.path.abspath(path)
+    except OSError:
+        return path  # relative, and the working folder is gone
 
 
 def _innermost(place: str, mounts: dict[str, str]) -> tuple[str, str]:
