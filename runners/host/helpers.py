@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import ModuleType
 from typing import Any, NamedTuple
 
 from runners.host.procfs import HELPER_MARK
@@ -115,22 +116,35 @@ def this_program(*arguments: str) -> list[str]:
     return [sys.executable, "-c", _PROGRAM.format(str(ROOT)), *arguments]
 
 
-@contextmanager
-def without_backports() -> Iterator[None]:
-    """Within it nobody imports `typing_extensions`, nor `inspect` below that.
+class _NoUuid:
+    """What msgspec takes from `uuid`: the type of values that nothing of ours has."""
 
-    msgspec asks for it, which costs a fifth of a helper's start; since Python 3.11 `typing` has all
-    that msgspec takes from there.
+    unknown = None
+
+
+@contextmanager
+def lean_msgspec() -> Iterator[None]:
+    """Within it msgspec is imported without what it asks for and nothing of ours needs.
+
+    That is a fifth of a helper's start: `typing_extensions` with `inspect` below it, for since
+    Python 3.11 `typing` has all of it; `uuid`, which asks for the platform and loads a library; and
+    `textwrap`, which is for schemas.
     """
-    name = "typing_extensions"
-    if sys.version_info < (3, 11) or name in sys.modules:
-        yield
-        return
-    sys.modules[name] = None
+    uuid = ModuleType("uuid")
+    vars(uuid).update(UUID=_NoUuid, SafeUUID=_NoUuid)
+    backports = {} if sys.version_info < (3, 11) else {"typing_extensions": None}
+    absent: dict[str, ModuleType | None] = {
+        "uuid": uuid,
+        "textwrap": ModuleType("textwrap"),
+        **backports,
+    }
+    absent = {name: module for name, module in absent.items() if name not in sys.modules}
+    sys.modules.update(absent)  # type: ignore[arg-type]
     try:
         yield
     finally:
-        del sys.modules[name]
+        for name in absent:
+            del sys.modules[name]
 
 
 @contextmanager
@@ -142,7 +156,7 @@ def quick_imports() -> Iterator[None]:
     import gc  # no supervisor needs it
 
     gc.disable()
-    with without_backports():
+    with lean_msgspec():
         yield
     gc.freeze()
     gc.enable()

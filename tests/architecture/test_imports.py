@@ -224,6 +224,19 @@ def test_no_garbage_is_looked_for_in_what_a_start_imports(start: str) -> None:
     loaded(f"import gc\n{start}\nassert gc.isenabled() and gc.get_freeze_count() > 1000")
 
 
+UNNEEDED = """
+import textwrap, uuid
+assert uuid.uuid4().version == 4 and textwrap.wrap('a b', 1) == ['a', 'b']
+"""
+
+
+@pytest.mark.parametrize("start", ["a helper", "a command"])
+def test_msgspec_loads_nothing_for_values_that_we_do_not_have(start: str) -> None:
+    """A twentieth of a helper's start; who asks for it afterwards has it."""
+    assert not loaded(STARTS[start]) & {"uuid", "platform", "textwrap"}
+    loaded(f"{STARTS[start]}\n{UNNEEDED}")
+
+
 def test_the_first_paint_loads_what_it_shows_and_little_else() -> None:
     """What follows it (use cases, other machines, dialogs) is loaded when it is asked for."""
     found = loaded("sys.modules['ssl'] = None\nimport tui.panel.app")

@@ -45,9 +45,9 @@ def run_command(argv: Sequence[str]) -> int:
             arguments.host = name
             is_command = arguments.trailing_command and arguments.command_name in LAUNCHING
             arguments.action = "pushed_command:run_pushed" if is_command else _REMOTE
-        from runners.host.helpers import without_backports  # `--help` needs none
+        from runners.host.helpers import lean_msgspec  # `--help` needs none
 
-        with without_backports():
+        with lean_msgspec():
             import_module("msgspec")
         _refuse_unattended(remaining)
         if mine and mine[0] in _WARNED:

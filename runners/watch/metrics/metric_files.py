@@ -107,6 +107,8 @@ def _boards_of(leader: int, top: str) -> set[str]:
                     below += [] if entry.is_symlink() else [entry.path]
                 elif "tfevents" in entry.name and f".{leader}." in entry.name:
                     found.add(entry.path)
+            if budget.cut:
+                return found
         folders = below
     return found
 

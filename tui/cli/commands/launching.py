@@ -289,9 +289,9 @@ def _how(parser: CommandParser, is_priced: bool = True) -> None:
 
 def _slurm(parser: CommandParser) -> None:
     """The keys of `place.slurm` as flags of the same names; each of them means Slurm too."""
-    from runners.host.helpers import without_backports
+    from runners.host.helpers import lean_msgspec
 
-    with without_backports():
+    with lean_msgspec():
         from runners.presets.declared_keys import declared_keys
 
     group = parser.add_argument_group(
