@@ -111,7 +111,7 @@ class RunPages:
         output = place.log_path(row.run_id)
         shown = area.log_pane.reader.document.path
         if shown is not None and shown != output and output.parent in shown.parents:
-            area.show(output, f"{row.name} · output.log")
+            area.show(*self._parts.remote.log_of(row))  # followed again, wherever it is
             return
         then = partial(self._show_stacks, row, place)
         self._places.ask(place, Question.STACKS, [row.run_id], SavedStacks, then)
