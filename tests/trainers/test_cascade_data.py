@@ -182,6 +182,46 @@ def test_a_cut_off_file_names_itself(folder, tmp_path) -> None:
         read_xray(tmp_path / "cut.png", 8, False, Calibration("none"))
 
 
+def test_a_compressed_ct_with_one_wrong_bit_is_refused(folder, tmp_path) -> None:
+    path = next(folder.glob("*/*.nii.gz"))
+    whole, good = path.read_bytes(), read_ct(path, None)[0]
+    chance = np.random.default_rng(0)
+    for place, bit in zip(
+        chance.integers(len(whole) // 3, len(whole), 40), chance.integers(8, size=40), strict=True
+    ):
+        damaged = bytearray(whole)
+        damaged[place] ^= 1 << bit
+        (tmp_path / "bit.nii.gz").write_bytes(damaged)
+        try:
+            read = read_ct(tmp_path / "bit.nii.gz", None)[0]
+        except SettingsError as problem:
+            assert "bit.nii.gz" in str(problem)
+        else:
+            assert np.array_equal(read, good)  # a bit that fills up the last byte
+    (tmp_path / "bit.nii.gz").write_bytes(whole[:-4])
+    with pytest.raises(SettingsError, match=r"bit\.nii\.gz cannot be read as a CT volume"):
+        read_ct(tmp_path / "bit.nii.gz", None)
+
+
+@pytest.mark.parametrize("kind", ["c8", [("R", "u1"), ("G", "u1"), ("B", "u1")]])
+def test_a_ct_of_other_than_real_numbers_is_refused(kind, tmp_path) -> None:
+    array = np.zeros((4, 4, 4), np.dtype(kind))
+    nibabel.save(nibabel.Nifti1Image(array, np.eye(4)), tmp_path / "a.nii")
+    with pytest.raises(SettingsError, match=r"^[^ ]*a\.nii holds numbers of type .*write it anew"):
+        read_ct(tmp_path / "a.nii", None)
+
+
+def test_what_lies_beside_a_ct_or_an_x_ray_unread_is_known(tmp_path) -> None:
+    for name in ("a_pa_drr.png", "a_frontal.png", "a_lat.png", "a.nii", "a.nii.gz", "ct/1.dcm"):
+        (tmp_path / "A" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "A" / name).touch()
+    (patient,), _ = find_patients(tmp_path, VIEWS)
+    assert [patient.ct.name, *(path.name for path in patient.xrays.values())] == [
+        "a.nii.gz", "a_pa_drr.png", "a_lat.png",
+    ]  # fmt: skip
+    assert [path.name for path in patient.unread] == ["a_frontal.png", "a.nii", "ct"]
+
+
 def test_what_a_folder_lacks_is_named(tmp_path) -> None:
     for name, files in {
         "A": ("a_PA_drr.PNG", "a_lateral.jpg", "a.nii"),

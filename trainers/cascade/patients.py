@@ -7,6 +7,7 @@ projector.py). Hounsfield units are clipped to [-1024, 1024].
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -43,11 +44,12 @@ DARKEST = 1 / 65535
 
 @dataclass(frozen=True)
 class Patient:
-    """Where a patient's X-rays, by view, and CT lie."""
+    """Where a patient's X-rays, by view, and CT lie, and what lies beside them unread."""
 
     name: str
     xrays: dict[str, Path]
     ct: Path
+    unread: tuple[Path, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -80,19 +82,19 @@ def find_patients(folder: Path, views: Sequence[str]) -> tuple[list[Patient], li
     ):
         files = {entry.name.lower(): entry for entry in place.iterdir() if entry.is_file()}
         stem = place.name.lower()
-        found = {view: first_file(files, names(VIEW_STEMS[view], stem)) for view in views}
-        ct = first_file(files, [stem + suffix for suffix in CT_SUFFIXES])
-        if ct is None:
-            inside = {entry.name.lower(): entry for entry in place.iterdir() if entry.is_dir()}
-            ct = first_file(inside, [name.format(id=stem) for name in CT_FOLDERS])
-        missing = [f"{view} X-ray" for view, path in found.items() if path is None]
-        if ct is None:
-            missing.append("CT volume")
-        if missing:
+        inside = {entry.name.lower(): entry for entry in place.iterdir() if entry.is_dir()}
+        found = {f"{view} X-ray": present(files, names(VIEW_STEMS[view], stem)) for view in views}
+        found["CT volume"] = [
+            *present(files, [stem + suffix for suffix in CT_SUFFIXES]),
+            *present(inside, [name.format(id=stem) for name in CT_FOLDERS]),
+        ]
+        if missing := [what for what, paths in found.items() if not paths]:
             problems.append(f"{place.name}: no {', no '.join(missing)}")
-        elif ct is not None:
-            xrays = {view: path for view, path in found.items() if path}
-            patients.append(Patient(place.name, xrays, ct))
+        else:
+            *xrays, ct = (paths[0] for paths in found.values())
+            unread = tuple(path for paths in found.values() for path in paths[1:])
+            named = dict(zip(views, xrays, strict=True))
+            patients.append(Patient(place.name, named, ct, unread))
     if not patients:
         example = f"ID/ID_pa_drr.png, ID/ID_lat_drr.png and ID/ID.nii.gz; {'; '.join(problems[:3])}"
         raise SettingsError(
@@ -106,9 +108,9 @@ def names(stems: Sequence[str], patient: str) -> list[str]:
     return [stem.format(id=patient) + suffix for stem in stems for suffix in IMAGE_SUFFIXES]
 
 
-def first_file(files: dict[str, Path], candidates: Sequence[str]) -> Path | None:
-    """Return the file of the first candidate that is there."""
-    return next((files[name] for name in candidates if name in files), None)
+def present(files: dict[str, Path], candidates: Sequence[str]) -> list[Path]:
+    """Return the files of the candidates that are there, in the candidates' order."""
+    return [files[name] for name in candidates if name in files]
 
 
 def read_calibration(folder: Path, kind: str, maximum: float | None) -> Calibration:
@@ -223,6 +225,8 @@ def read_ct(
             extent = np.asarray(field_of_view or volume.shape, dtype=np.float64)
         else:
             volume, extent = from_scanner(open_ct(path, turn))
+    except SettingsError:
+        raise
     except (*DAMAGED, nibabel.filebasedimages.ImageFileError) as problem:
         raise SettingsError(f"{path} cannot be read as a CT volume: {problem}") from problem
     if volume.ndim != 3 or min(volume.shape) < 2:
@@ -246,7 +250,7 @@ def open_ct(path: Path, turn: bool = False) -> nibabel.Nifti1Image:
     if path.is_dir():
         found = dicom.read_series(path)
     else:
-        found = nibabel.load(path)
+        found = _loaded(path)
         header = found.header
         if (
             isinstance(header, nibabel.Nifti1Header)
@@ -270,6 +274,19 @@ def open_ct(path: Path, turn: bool = False) -> nibabel.Nifti1Image:
 
     voxels = nibabel.Nifti1Image(volume_of(image), image.affine)
     return resample_to_output(voxels, image.header.get_zooms()[:3], order=1, cval=AIR)
+
+
+def _loaded(path: Path) -> nibabel.Nifti1Image:
+    """Return an image file; of a compressed one also its sum is checked, which nibabel leaves."""
+    image = nibabel.load(path)
+    if np.dtype(image.get_data_dtype()).kind not in "iuf":
+        raise SettingsError(
+            f"{path} holds numbers of type {image.get_data_dtype()}: a CT has one real number a"
+            " voxel, write it anew as int16 or float32"
+        )
+    if path.suffix.lower() != ".gz":
+        return image
+    return type(image).from_bytes(gzip.decompress(path.read_bytes()))
 
 
 def slant_of(affine: np.ndarray) -> float:

@@ -32,6 +32,13 @@ def announce(run: CascadeRun, patients: int, resumed_from: Path | None) -> None:
         "test": len(run.splits.test),
         "X-rays": xrays.get(run.calibration.kind, f"calibrated as {run.calibration.kind}"),
     }
+    everybody = (*run.splits.train, *run.splits.val, *run.splits.test)
+    if several := [patient for patient in everybody if patient.unread]:
+        first = several[0]
+        run.reporter.warn(
+            f"{len(several)} patients have more than one file for a CT or an X-ray, such as"
+            f" {first.name}: {', '.join(path.name for path in first.unread)} is not read"
+        )
     sentence = batch_sentence(run.stage.batch_size, world, training["accumulation_steps"])
     steps = sum(stage.epochs * run.steps_per_epoch(stage.number) for stage in config.stages)
     run.reporter.start(
