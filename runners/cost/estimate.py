@@ -6,7 +6,7 @@ after the first costs the same. Where there are none, runs with another batch or
 count as `runners.model.workload` says. Of a run that goes on, only what is left is estimated.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any, NamedTuple
@@ -20,7 +20,7 @@ from runners.model.course import counted_total
 from runners.model.parameters import with_values
 from runners.model.plan import Estimate
 from runners.model.python_command import processes_for
-from runners.model.spec import Parameter, Price, RunSpec
+from runners.model.spec import ConfigFile, Parameter, Price, RunSpec
 from runners.model.units import median
 from runners.model.workload import (
     Workload,
@@ -41,6 +41,7 @@ FREE = frozenset({"epochs", "seed", "lr", "resume", "name", "data_seed", "checkp
 
 class _Spec(msgspec.Struct):
     parameters: tuple[Parameter, ...] = ()
+    config: ConfigFile | None = None
 
 
 class _Plan(msgspec.Struct):
@@ -110,12 +111,12 @@ class _Course(NamedTuple):
     def of(spec: RunSpec, gpus: int, done: int) -> "_Course":
         """The course of `spec` on so many GPUs, after `done` epochs."""
         wanted = {parameter.name: parameter.value for parameter in spec.parameters}
-        epochs = _whole(wanted.get(_length_of(spec)))
+        epochs = _length_in(spec.parameters, spec.length)
         nodes = spec.node.count if spec.node is not None else 1
         devices = processes_for(spec, gpus or spec.usual_devices) * nodes
         return _Course(
             wanted,
-            _length_of(spec),
+            spec.length,
             epochs,
             done if epochs else 0,
             workload_of(spec, devices),
@@ -131,7 +132,7 @@ class _Course(NamedTuple):
         """Epochs still to come as the program counts them, by what an earlier run said."""
         planned = before.epochs
         if self.epochs:
-            stated = _whole(before.parameters.get(self.length))
+            stated = before.stated
             planned = counted_total(self.epochs, before.epochs, stated)
         return None if planned is None else max(0, planned - self.done)
 
@@ -169,7 +170,7 @@ def _history(
             break
         if not _is_like(line, spec, model):
             continue
-        rhythm = _rhythm(state.run(line.run), line)
+        rhythm = _rhythm(state.run(line.run), line, spec)
         if rhythm is None:
             continue
         if len(line.gpus) == gpus and course.costly(rhythm.parameters) == course.costly(
@@ -210,6 +211,8 @@ class _Rhythm(NamedTuple):
     has_stages: bool = False
     ends: tuple[tuple[int, float], ...] = ()
     """When each epoch ended, in seconds since the run began."""
+    stated: int | None = None
+    """How many epochs its parameter, or its configuration file, said."""
 
     def seconds_from(self, done: int) -> float:
         """What it took after so many of its epochs."""
@@ -221,10 +224,13 @@ class _Rhythm(NamedTuple):
         return max(0.0, self.first - (self.pace or 0.0)) + max(0.0, self.after)
 
 
-def _rhythm(run: RunDirectory, line: RunEntry) -> _Rhythm | None:
-    """What an ended run says of the next; None for one that goes on from another."""
+def _rhythm(run: RunDirectory, line: RunEntry, spec: RunSpec) -> _Rhythm | None:
+    """What an ended run says of the next; None for one that goes on from another.
+
+    None, too, where another configuration file said what it does.
+    """
     plan = read(run.plan, _plan)
-    if plan is None or line.finished is None:
+    if plan is None or line.finished is None or plan.spec.config != spec.config:
         return None
     from runners.watch.metrics.epoch_timing import read_epoch_timing  # of a program seen before
 
@@ -248,6 +254,7 @@ def _rhythm(run: RunDirectory, line: RunEntry) -> _Rhythm | None:
         after,
         bool(timing.ends) and timing.stage_from > timing.ends[0][1],
         tuple((epoch, at - line.began.wall) for epoch, at in timing.ends),
+        _length_in(plan.spec.parameters, spec.length),
     )
 
 
@@ -264,7 +271,7 @@ def _learn(rhythm: _Rhythm, course: _Course) -> _Learned | None:
     if left is not None and rhythm.pace is not None:
         total = rhythm.first + rhythm.pace * (left - 1) + max(0.0, rhythm.after)
         return _Learned(max(0.0, total) if left else 0.0, rhythm.pace, left)
-    same_length = _whole(rhythm.parameters.get(course.length)) == course.epochs
+    same_length = rhythm.stated == course.epochs
     done_alike = rhythm.is_done and same_length and not course.done
     return _Learned(rhythm.whole, None) if done_alike else None
 
@@ -286,9 +293,9 @@ def _comparable(rhythm: _Rhythm, spec: RunSpec, course: _Course, gpus: int) -> W
         return None
 
 
-def _length_of(spec: RunSpec) -> str:
-    """The parameter that says how many epochs (or iterations) the run has."""
-    return spec.total.parameter if spec.total is not None and spec.total.parameter else "epochs"
+def _length_in(parameters: Iterable[Parameter], length: str) -> int | None:
+    """How many epochs these parameters say, where they say any."""
+    return next((_whole(p.effective) for p in parameters if p.name == length), None)
 
 
 def _by_word(
@@ -298,7 +305,8 @@ def _by_word(
     word = spec.estimate
     if word.seconds is None and word.usd is None:
         return None
-    default = next((_whole(p.default) for p in spec.parameters if p.name == course.length), None)
+    stated = next((_whole(p.default) for p in spec.parameters if p.name == course.length), None)
+    default = spec.usual_length or stated
     part, notes = 1.0, []
     if course.left is not None and default and course.left != default:
         part = course.left / default

@@ -42,6 +42,13 @@ class Parameter(msgspec.Struct, frozen=True, omit_defaults=True):
     ] = ""
     config_key: str = ""
     """Its place in the configuration file, e.g. `train.batch_size`; empty for an argument."""
+    in_file: ParameterValue = None
+    """What the file says for what it `stands_for`, where it has no value of its own."""
+
+    @property
+    def effective(self) -> ParameterValue:
+        """The value that the program works with, as far as it is known."""
+        return self.in_file if self.value is None else self.value
 
 
 class Needs(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -322,6 +322,8 @@ class RunSpec(msgspec.Struct, frozen=True):
     """This machine's place among those that run it together."""
     usual_devices: int = 0
     """On how many devices the preset runs by itself, which its estimates are for; 0: not known."""
+    usual_length: int = 0
+    """How many epochs (or steps) it has by itself, which its estimate is for; 0: not known."""
     warnings: tuple[str, ...] = ()
     """What is to be said of it before it starts."""
 
@@ -333,9 +335,14 @@ class RunSpec(msgspec.Struct, frozen=True):
             return self.total.count
         return self.count_in(self.total.parameter)
 
+    @property
+    def length(self) -> str:
+        """The parameter that says how many epochs (or iterations) the run has."""
+        return (self.total.parameter if self.total is not None else "") or "epochs"
+
     def count_in(self, parameter: str) -> int | None:
         """The number that a parameter has; None where it has none, or there is no such one."""
-        value = next((part.value for part in self.parameters if part.name == parameter), None)
+        value = next((part.effective for part in self.parameters if part.name == parameter), None)
         if isinstance(value, bool) or not isinstance(value, (int, float)):
             return None
         return int(value)

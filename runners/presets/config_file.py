@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -82,10 +82,18 @@ def config_beside(value: str, folder: Path, script: Path | None) -> Path:
     return found_near(value, folder, script) or folder / expanded(value)
 
 
-def config_parameters(
-    values: dict[str, Any], preset: Path, asked: Collection[str] = ()
-) -> set[str]:
-    """Move `config.parameters` among the preset's parameters, in place; return their names.
+class InFile(NamedTuple):
+    """Parameters that are keys of the configuration file, which of them the preset does not name,
+    and what the file says where a parameter that wins over it has no value.
+    """
+
+    names: set[str]
+    unnamed: tuple[str, ...] = ()
+    values: Mapping[str, Any] = {}
+
+
+def config_parameters(values: dict[str, Any], preset: Path, asked: Collection[str] = ()) -> InFile:
+    """Move `config.parameters` among the preset's parameters, in place.
 
     So are keys of the file that are `asked` for and no parameter stands for. Values that the
     preset does not give come from the file. A file that is not there (yet) gives none: whether it
@@ -93,16 +101,13 @@ def config_parameters(
     """
     config = values.get("config")
     if not isinstance(config, dict) or not isinstance(config.get("file"), str):
-        return set()
+        return InFile(set())
     entries = config.pop("parameters", None) or {}
     if not isinstance(entries, dict):
         raise KeyMistake(("config", "parameters"), "expected a mapping (KEY: {…})")
     mine = values.get("parameters")
     values["parameters"] = mine = dict(mine) if isinstance(mine, dict) else {}
-    try:
-        found: ConfigText | None = read_config(_path_of(values, config["file"], preset))
-    except WrongInput:
-        found = None
+    found = _named_config(values, preset)
     for name, entry in entries.items():
         if name in mine:
             raise KeyMistake(("config", "parameters", name), "it is among `parameters` already")
@@ -110,7 +115,34 @@ def config_parameters(
     known = {*mine, *stand_ins(mine)}
     more = [key for key in asked if found is not None and key in found.values and key not in known]
     mine.update({key: _with_value(key, None, found) for key in more})
-    return {*entries, *more}
+    said = {name: _value_in(found, key) for key, name in stand_ins(mine).items() if found}
+    return InFile({*entries, *more}, tuple(more), said)
+
+
+def length_of_preset(values: dict[str, Any], preset: Path) -> int:
+    """How many epochs (or steps) a preset has before anything is changed; 0 where none are said."""
+    total, config = values.get("total"), values.get("config")
+    name = (total.get("parameter") if isinstance(total, dict) else None) or "epochs"
+    entries: dict[str, Any] = {}
+    for place in (config if isinstance(config, dict) else {}, values):
+        entries |= found if isinstance(found := place.get("parameters"), dict) else {}
+    entry = entries.get(name) if name in entries else 0
+    said = entry.get("value") if isinstance(entry, dict) else entry
+    if said is None and (found := _named_config(values, preset)):
+        key = entry.get("stands_for") if isinstance(entry, dict) else None
+        said = _value_in(found, key or name)
+    return said if isinstance(said, int) and not isinstance(said, bool) else 0
+
+
+def _named_config(values: dict[str, Any], preset: Path) -> ConfigText | None:
+    """The preset's configuration file; None where there is none, or none that can be read."""
+    config = values.get("config")
+    if not isinstance(config, dict) or not isinstance(config.get("file"), str):
+        return None
+    try:
+        return read_config(_path_of(values, config["file"], preset))
+    except WrongInput:
+        return None
 
 
 def stand_ins(parameters: dict[str, Any]) -> dict[str, str]:

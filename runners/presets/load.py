@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from runners.model.course import parse_after
+from runners.model.course import PresetEstimate, parse_after
 from runners.model.errors import WrongInput
 from runners.model.parameters import with_value
 from runners.model.placeholders import check_placeholders
@@ -20,7 +20,7 @@ from runners.model.python_command import processes_for
 from runners.model.spec import GpuRequest, Parameter, ParameterValue, RunSpec
 from runners.model.suggestions import nearest_hint
 from runners.presets.command_line import command_name
-from runners.presets.config_file import config_parameters, stand_ins
+from runners.presets.config_file import InFile, config_parameters, length_of_preset, stand_ins
 from runners.presets.cross_checks import check_across
 from runners.presets.parameter_input import build_parameter, parse_scalar, parse_value
 from runners.presets.reading.diagnostics import Diagnostics
@@ -35,6 +35,8 @@ from runners.presets.reading.typed import (
     keys_of,
     short_key,
 )
+
+_NOTHING_IN_FILE = InFile(set())
 
 
 def load_preset(
@@ -93,8 +95,10 @@ def spec_of(
 ) -> RunSpec:
     """The RunSpec of a preset's keys after other `gpus` and `KEY=VALUE` overrides."""
     with source.located():
+        length, own = length_of_preset(values, path), values.get("config")
         overrides = _name_config(values, overrides)
         asked = [text.partition("=")[0].strip() for text in overrides]
+        others = ("config.file",) if values.get("config") is not own else ()
         devices = _usual_devices(values)
         if gpus is not None:
             values["gpus"] = _other_gpus(values, ("gpus",), gpus)[1]
@@ -103,7 +107,18 @@ def spec_of(
         spec = _spec_of(path, name, values, defaults, in_file)
         is_explicit = not _CHOICE_OF_GPUS.isdisjoint(asked)
         request = spec.gpus.chosen(spec.gpus) if is_explicit else spec.gpus
-        return msgspec.structs.replace(spec, usual_devices=devices, gpus=request)
+        estimate = _doubted(spec.estimate, (*others, *in_file.unnamed))
+        return msgspec.structs.replace(
+            spec, usual_devices=devices, usual_length=length, gpus=request, estimate=estimate
+        )
+
+
+def _doubted(estimate: PresetEstimate, changed: Sequence[str]) -> PresetEstimate:
+    """The author's estimate, and what it does not reckon with."""
+    if not changed or (estimate.seconds is None and estimate.usd is None):
+        return estimate
+    doubt = f"it is for the preset's own {' and '.join(changed)}"
+    return msgspec.structs.replace(estimate, doubt="; ".join(filter(None, (doubt, estimate.doubt))))
 
 
 def with_wishes(
@@ -141,7 +156,7 @@ def _usual_devices(values: dict[str, Any]) -> int:
     try:
         keys = {name: decode(values[name], declared[name].type, (name,)) for name in given}
         if "command" in keys:  # its words may say the number by a parameter
-            keys["parameters"] = _build_parameters(values.get("parameters"), {}, set())
+            keys["parameters"] = _build_parameters(values.get("parameters"), {})
     except (KeyMistake, WrongInput):
         return 0  # said where all keys are decoded
     request: GpuRequest = keys.get("gpus", GpuRequest(count=1))
@@ -170,7 +185,7 @@ def _spec_of(
     name: str,
     values: dict[str, Any],
     defaults: dict[str, ParameterValue],
-    in_file: set[str],
+    in_file: InFile,
 ) -> RunSpec:
     parameters = _build_parameters(values.pop("parameters", None), defaults, in_file)
     _check_every_placeholder(values, ())
@@ -294,7 +309,7 @@ def _other_gpus(
 
 
 def _build_parameters(
-    raw: Any, defaults: dict[str, ParameterValue], in_file: set[str]
+    raw: Any, defaults: dict[str, ParameterValue], in_file: InFile = _NOTHING_IN_FILE
 ) -> tuple[Parameter, ...]:
     if raw is None:
         return ()
@@ -307,8 +322,10 @@ def _build_parameters(
             with at_key(("parameters", name)):
                 check_placeholders(parameter.value)
         changes: dict[str, Any] = {"default": defaults.get(name, parameter.default)}
-        if name in in_file:
+        if name in in_file.names:
             changes |= {"config_key": name, "flag": ""}
+        if parameter.value is None and name in in_file.values:
+            changes["in_file"] = in_file.values[name]
         found.append(msgspec.structs.replace(parameter, **changes))
     return tuple(found)
 

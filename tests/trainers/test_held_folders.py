@@ -22,6 +22,7 @@ pytest.importorskip("nrrd")
 pytest.importorskip("skimage")
 pytest.importorskip("nibabel")
 
+import numpy as np
 import torch
 
 from tests.warm import TORCH
@@ -91,6 +92,34 @@ def test_every_trainer_refuses_before_it_writes(
     assert f"another run is writing into {folder} (run 20261120-run-7f3a, process 4711" in told
     assert "on node7, since 2001-09-0" in told and f"name another folder by {flag}" in told
     assert names(folder) == [LOCK] and names(made) == []
+
+
+PROGRAMS = {
+    "pcdiff.sample": ("--eval_path", "syn", "--path", "{cloud}", "--model", "none.pt"),
+    "voxelization.generate": (
+        "--output_dir", "generation_ours", "--path", "{syn}", "--model_file", "none.pt",
+    ),
+    "implants.implant": ("--output_dir", "implants", "--made_up", "3"),
+}  # fmt: skip
+"""Those that go on from what lies in a folder: its flag, and where in it they write."""
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_a_program_that_goes_on_from_what_is_there_refuses_too(
+    program: str, tmp_path: Path, capfd: pytest.CaptureFixture[str], keep_signals: None
+) -> None:
+    flag, inside, *more = PROGRAMS[program]
+    folder, cloud = tmp_path / "out", tmp_path / "000_surf.npy"
+    np.save(cloud, np.zeros((5, 3), np.float32))
+    (tmp_path / "syn" / "bilateral000_surf").mkdir(parents=True)
+    words = {"cloud": cloud, "syn": tmp_path / "syn"}
+    arguments = [flag, str(folder), "--device", "cpu", *(word.format(**words) for word in more)]
+    with another_run(folder / inside):
+        code = importlib.import_module(f"trainers.{program}").main(arguments)
+    told = capfd.readouterr().err
+    assert code == 2 and f"another run is writing into {folder / inside} (which" in told, told
+    assert f"name another folder by {flag}" in told
+    assert names(folder) == [inside] and names(folder / inside) == [LOCK]
 
 
 def test_what_was_made_for_the_lock_is_taken_away(tmp_path: Path) -> None:

@@ -162,8 +162,14 @@ def test_bad_clouds_and_volumes_are_named(tmp_path) -> None:
         with pytest.raises(SkullDataError, match=words) as caught:
             load_cloud(path)
         assert str(path) in str(caught.value)
+    path = tmp_path / "my skulls" / "implant" / "bilateral" / "000_surf.npy"
+    path.parent.mkdir(parents=True)
     path.write_bytes(b"no array")
-    with pytest.raises(SkullDataError, match="cannot be read"):
+    again = f"delete it and .*prepare.py --root '{tmp_path / 'my skulls'}'$"
+    with pytest.raises(SkullDataError, match=f"cannot be read as an array .*; {again}"):
+        load_cloud(path)
+    np.save(path, np.zeros((0, 3), np.float32))
+    with pytest.raises(SkullDataError, match=again):
         load_cloud(path)
     volume = tmp_path / "000.nrrd"
     for array, words in ((np.zeros((4, 4, 4), np.uint8), "empty"), (np.ones((4, 4)), "2 axes")):

@@ -427,14 +427,15 @@ def test_bad_pairs_are_named_before_the_first_step(config, tmp_path) -> None:
             check_pairs(read_manifest(manifest), (16, 16, 16))
         return str(caught.value)
 
-    assert "lists nothing" in refused("# heading only\n")
+    make = f"make it with: python trainers/skulls/prepare.py --root {tmp_path.parent}"
+    assert refused("# heading only\n").endswith(f"lists nothing; {make}")
     assert "is a list of skulls" in refused("complete_skull/000_surf.npy\n")
     assert "there is no file" in refused("000\n")
     np.savez(tmp_path / "000_pc.npz", points=points)
     np.savez(tmp_path / "000_vox.npz", psr=psr[:12])
     assert "not 1, 2, 4 or 8 times" in refused("000\n")
     np.savez(tmp_path / "000_vox.npz", other=psr)
-    assert "holds no array 'psr'" in refused("000\n")
+    assert refused("000\n").endswith(f"holds no array 'psr'; delete it and {make}")
     np.savez(tmp_path / "000_vox.npz", psr=psr)
     np.savez(tmp_path / "000_pc.npz", points=points * np.nan)
     assert "NaN" in refused("000\n")

@@ -358,3 +358,35 @@ def test_a_budget_goes_by_the_model_that_a_preset_asks_for(
     monkeypatch.setattr("tui.cli.cost_plan.read_gpus", lambda _: reading)
     (row,) = plan_lines(StateDirectory(), f"{path}:1")
     assert row.each is not None and row.each.runs == 1
+
+
+def test_a_length_that_is_left_to_the_configuration_is_what_that_says(tmp_path: Path) -> None:
+    preset, own, other = (tmp_path / name for name in ("demo.yaml", "own.yaml", "other.yaml"))
+    own.write_text("train: {epochs: 20, stage1_epochs: 20}\n")
+    other.write_text("train: {epochs: 40, stage1_epochs: 20}\n")
+    preset.write_text(
+        f"launcher: python\nscript: train.py\nconfig: {{file: {own}}}\nestimate: {{time: 100m}}\n"
+        "parameters: {epochs: {stands_for: train.epochs, value: null, type: int}}\n"
+    )
+    state = StateDirectory().create()
+
+    def estimate(*overrides: str) -> tuple[float | None, str, str]:
+        found = forecast(state, load_preset(preset, overrides), [GPU], None)
+        assert found is not None
+        return found.seconds, found.basis, found.doubt
+
+    own_word, in_proportion = "the preset's estimate", "the preset's estimate for 20 epochs, in"
+    assert estimate() == (6000, own_word, "")
+    for half in ("epochs=10", "train.epochs=10"):
+        assert estimate(half) == (3000, f"{in_proportion} proportion", "")
+    doubt = "it is for the preset's own"
+    twice = (12000, f"{in_proportion} proportion", f"{doubt} config.file")
+    assert estimate(f"config={other}") == twice
+    assert estimate("train.stage1_epochs=40") == (6000, own_word, f"{doubt} train.stage1_epochs")
+
+    # A program of two stages, its epochs left to the file: it counts twice as many as that says.
+    leave_run(state, 1, load_preset(preset), each_s=10.0, epochs=40)
+    assert forecast(state, load_preset(preset, ["epochs=10"]), [GPU], None) == Estimate(
+        5 + 100 + 19 * 10 + 3, None, "from 1 earlier run on MI300X", 1, 10, 10.0
+    )
+    assert estimate(f"config={other}") == twice, "it ran by another file"

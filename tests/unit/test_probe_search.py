@@ -2,8 +2,10 @@
 
 import pytest
 
-from runners.lifecycle.launch.probe_results import ProbeStep
+from runners.lifecycle.launch.probe_results import ProbeStep, settings_of
+from runners.presets.load import load_preset
 from runners.probe.largest_batch import FINENESS, largest, next_batch
+from runners.state.layout import SHIPPED_PRESETS
 
 
 def found(edge: int, first: int, unit: int = 1, most: int | None = None) -> tuple[int, list[int]]:
@@ -35,3 +37,8 @@ def test_a_batch_of_several_devices_stays_a_multiple() -> None:
 def test_nothing_above_the_most_is_tried() -> None:
     assert found(1000, 4, most=20) == (20, [4, 8, 16, 20])
     assert found(1000, 4, most=4) == (4, [4])
+
+
+def test_a_probe_s_result_holds_whatever_the_length() -> None:
+    spec = load_preset(SHIPPED_PRESETS / "cascade-dev.yaml", ["epochs=3", "max_patients=5"])
+    assert settings_of(spec, "batch_size") == {"max_patients": "5"}

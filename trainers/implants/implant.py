@@ -36,6 +36,7 @@ import numpy as np
 from trainers.common.device_flags import add_device_flags
 from trainers.common.errors import SettingsError
 from trainers.common.files import write_text_whole
+from trainers.common.holding import hold_folders
 from trainers.common.main_program import run_main
 from trainers.common.ranks import Ranks, join_ranks
 from trainers.common.report import EventLog, run_directory
@@ -232,7 +233,8 @@ def make_implants(settings: argparse.Namespace) -> int:
     stop = StopRequest()
     stop.listen()
     ranks: Ranks = join_ranks(settings.device)
-    output = settings.output_dir.absolute()
+    output, folder = settings.output_dir.absolute(), implants_folder(settings)
+    hold_folders(ranks, "--output_dir", folder)
     events = EventLog(run_directory())
     events.emit("phase", phase="loading", text="skulls")
     if settings.made_up:
@@ -252,7 +254,6 @@ def make_implants(settings: argparse.Namespace) -> int:
         print("stopped while completing; start again to go on from there")
         return 0
     truly = settings.completions == "true"
-    folder = implants_folder(settings)
     members = 1 if truly else settings.num_ens
     rows, failures = make_all(
         [syn / sample.case for sample in samples],

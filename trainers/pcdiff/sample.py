@@ -35,6 +35,7 @@ import torch
 from trainers.common.bar import bar
 from trainers.common.device_flags import add_device_flags
 from trainers.common.devices import describe_device, peak_memory
+from trainers.common.holding import hold_folders
 from trainers.common.main_program import run_main
 from trainers.common.randomness import sample_generator
 from trainers.common.ranks import Ranks, from_leader, gather_from_ranks, join_ranks
@@ -204,6 +205,7 @@ def sample(settings: argparse.Namespace) -> int:
     stop.listen()
     ranks = join_ranks(settings.device)
     cases = find_cases(settings.path)
+    hold_folders(ranks, "--eval_path", settings.eval_path.absolute() / "syn")
     given = {
         "points": settings.num_points,
         "implant_points": settings.num_nn,

@@ -24,7 +24,7 @@ DEFECTS = ("bilateral", "frontoorbital", "parietotemporal", "random_1", "random_
 """The five kinds of defect of SkullBreak, in the order of their numbers."""
 
 FOLDERS = ("complete_skull", "defective_skull", "implant")
-PREPARE = "make the clouds with: python trainers/skulls/prepare.py --root"
+PREPARE = "python trainers/skulls/prepare.py --root"
 
 
 class SkullDataError(SettingsError):
@@ -192,10 +192,15 @@ def _resolve(csv: Path, row: Path) -> Path:
     return beside.absolute()
 
 
+def _prepared(cloud: Path) -> str:
+    folder = cloud.absolute().parent
+    kind = folder.parent if folder.name in DEFECTS else folder
+    return f"make the clouds with: {PREPARE} {quote(str(kind.parent))}"
+
+
 def _absent(csv: Path, cloud: Path) -> str:
-    root = cloud.parents[2] if cloud.parent.name in DEFECTS else cloud.parents[1]
     if volume_of(cloud).is_file():
-        return f"{cloud} is missing, though its volume is there; {PREPARE} {quote(str(root))}"
+        return f"{cloud} is missing, though its volume is there; {_prepared(cloud)}"
     return f"{cloud} is missing and so is its volume: the pair listed in {csv} is incomplete"
 
 
@@ -208,19 +213,19 @@ def load_cloud(path: Path) -> np.ndarray:
         points = np.load(path, allow_pickle=False)
     except DAMAGED as problem:
         raise SkullDataError(
-            f"{path}: cannot be read as an array ({problem}); {PREPARE}"
+            f"{path}: cannot be read as an array ({problem}); delete it and {_prepared(path)}"
         ) from problem
     if not isinstance(points, np.ndarray) or points.ndim != 2 or points.shape[1] != 3:
         shape = getattr(points, "shape", None)
         raise SkullDataError(f"{path}: has shape {shape}; a cloud is (N, 3)")
     if len(points) == 0:
-        raise SkullDataError(f"{path}: holds no points; delete it and {PREPARE}")
+        raise SkullDataError(f"{path}: holds no points; delete it and {_prepared(path)}")
     if not np.issubdtype(points.dtype, np.floating):
         raise SkullDataError(f"{path}: holds {points.dtype}; a cloud is of float32 or float64")
     points = points.astype(np.float32, copy=False)
     if not np.isfinite(points).all():
         raise SkullDataError(
-            f"{path}: has points that are NaN or infinite; delete it and {PREPARE}"
+            f"{path}: has points that are NaN or infinite; delete it and {_prepared(path)}"
         )
     return points
 

@@ -26,7 +26,7 @@ from torch.utils.data import Dataset, default_collate
 
 from trainers.common.files import DAMAGED
 from trainers.common.kept_items import KeptItems, size_of
-from trainers.skulls.listing import DEFECTS, SkullDataError
+from trainers.skulls.listing import DEFECTS, PREPARE, SkullDataError
 
 HEADINGS = ("#", "base_path", "pointcloud_path", "sample_points_path")
 KINDS = "|".join(DEFECTS)
@@ -35,7 +35,6 @@ MULTIPLES = (1, 2, 4, 8)
 """How many times finer than the grid volumes may be."""
 KEPT_BYTES = 2 << 30
 """Of targets that stay in memory, for all processes that load them: 128 skulls' masks at 512³."""
-PREPARE = "make it with: python trainers/skulls/prepare.py --root"
 
 
 @dataclass(frozen=True)
@@ -59,19 +58,25 @@ class Pair:
         return next(filter(None, found.groups())) if found else self.name
 
 
+def prepared(root: Path) -> str:
+    """Return what makes the pairs of a folder of skulls."""
+    return f"make it with: {PREPARE} {quote(str(root))}"
+
+
 def read_manifest(path: Path) -> list[Pair]:
     """Return the pairs of a manifest; paths are relative to its folder, or to the one above.
 
     Raises SkullDataError for an empty or ill-formed manifest and for files that are missing.
     """
+    make = prepared(path.absolute().parent.parent)
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
             rows = [row for row in csv.reader(file) if any(cell.strip() for cell in row)]
     except (OSError, UnicodeDecodeError, csv.Error) as problem:
-        raise SkullDataError(f"{path}: cannot be read ({problem}); {PREPARE}") from problem
+        raise SkullDataError(f"{path}: cannot be read ({problem}); {make}") from problem
     rows = [row for row in rows if not row[0].strip().startswith(HEADINGS)]
     if not rows:
-        raise SkullDataError(f"{path}: lists nothing; {PREPARE}")
+        raise SkullDataError(f"{path}: lists nothing; {make}")
     return [
         _pair(path, number, [cell.strip() for cell in row]) for number, row in enumerate(rows, 1)
     ]
@@ -81,7 +86,7 @@ def _pair(manifest: Path, number: int, row: list[str]) -> Pair:
     if any(cell.endswith(".nrrd") for cell in row) or "complete_skull" in row[0]:
         raise SkullDataError(
             f"{manifest}, row {number}: {row[0]} is a list of skulls, not of _pc.npz and _vox.npz;"
-            f" {PREPARE} {quote(str(manifest.parent))}, then use voxelization/{manifest.name} there"
+            f" {prepared(manifest.parent)}, then use voxelization/{manifest.name} there"
         )
     if len(row) == 1:
         base = row[0].removesuffix("_pc.npz").removesuffix("_vox.npz")
@@ -105,11 +110,13 @@ def _found(manifest: Path, number: int, name: str) -> Path:
     for choice in choices:
         if choice.is_file():
             return choice.absolute()
-    raise SkullDataError(f"{manifest}, row {number}: there is no file {choices[0]}; {PREPARE}")
+    make = prepared(manifest.absolute().parent.parent)
+    raise SkullDataError(f"{manifest}, row {number}: there is no file {choices[0]}; {make}")
 
 
 def array_shape(path: Path, key: str) -> tuple[int, ...]:
     """Return the shape of an array in an `.npz` file without reading the array."""
+    make = f"delete it and {prepared(path.absolute().parent.parent)}"
     try:
         with zipfile.ZipFile(path) as archive, archive.open(f"{key}.npy") as member:
             version = np.lib.format.read_magic(member)
@@ -120,11 +127,9 @@ def array_shape(path: Path, key: str) -> tuple[int, ...]:
             )
             return tuple(int(size) for size in read(member)[0])
     except KeyError:
-        raise SkullDataError(f"{path}: holds no array {key!r}; delete it and {PREPARE}") from None
+        raise SkullDataError(f"{path}: holds no array {key!r}; {make}") from None
     except DAMAGED as problem:
-        raise SkullDataError(
-            f"{path}: is damaged ({problem}); delete it and {PREPARE}"
-        ) from problem
+        raise SkullDataError(f"{path}: is damaged ({problem}); {make}") from problem
 
 
 def read_array(path: Path, key: str | None = None) -> np.ndarray:

@@ -42,6 +42,7 @@ import numpy as np
 from trainers.common.device_flags import add_device_flags
 from trainers.common.errors import SettingsError
 from trainers.common.files import write_text_whole
+from trainers.common.holding import hold_folders
 from trainers.common.main_program import run_main
 from trainers.common.ranks import join_ranks
 from trainers.common.report import EventLog, finite, run_directory
@@ -291,6 +292,9 @@ def generate(settings: argparse.Namespace) -> int:
     cases = find_cases(path)
     root = settings.root or path.absolute().parents[1]
     ranks = join_ranks("cpu" if settings.no_cuda else settings.device)
+    base = settings.output_dir or run_directory() or Path(values["train.out_dir"])
+    folder = base.absolute() / values["generation.generation_dir"]
+    hold_folders(ranks, "--output_dir", folder)
     voxelization = load_voxelization(
         Path(settings.model_file), values if settings.configuration else None, ranks.device
     )
@@ -300,8 +304,6 @@ def generate(settings: argparse.Namespace) -> int:
     layout = "SkullBreak" if first.defect else "SkullFix"
     if settings.dset and settings.dset != layout:
         raise SettingsError(f"--dset {settings.dset}: {cases[0].name} is a case of {layout}")
-    base = settings.output_dir or run_directory() or Path(values["train.out_dir"])
-    folder = base.absolute() / values["generation.generation_dir"]
     output = Output(
         folder,
         metrics=values["generation.compute_eval_metrics"],

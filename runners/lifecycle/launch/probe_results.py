@@ -96,7 +96,7 @@ def settings_of(spec: RunSpec, batch: str) -> dict[str, str]:
 
     Those that differ from the preset, without lengths, rates, seeds and paths.
     """
-    free = {batch, spec.total.parameter if spec.total is not None else ""} | _HARMLESS
+    free = {batch, spec.length} | _HARMLESS
     if spec.scaling is not None:
         free.add(spec.scaling.learning_rate)
     settings = {}
