@@ -188,7 +188,8 @@ def ball_query(
             hits[0], count = 0, 1
         else:
             _sort(hits, count)
-        found[total : total + count] = hits[:count]
+        for at in range(count):
+            found[total + at] = hits[at]
         numbers[centre] = count
         total += count
     return found[:total].copy(), numbers
