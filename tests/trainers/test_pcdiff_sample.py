@@ -23,7 +23,7 @@ from trainers.pcdiff.naming import bare_names, published_names
 from trainers.pcdiff.sample import main
 
 pytestmark = pytest.mark.trainers
-SIZES = Sizes(points=256, implant_points=64, embedding=8, width=0.25)
+SIZES = Sizes(points=256, implant_points=64, embedding=8, width=0.25, voxels=0.25)
 CPU = torch.device("cpu")
 NOISE = PointDiffusion.described(PUBLISHED_NOISE)
 
@@ -55,8 +55,8 @@ def test_cases_are_written_as_the_original_does(
 ) -> None:
     words = (
         "--path", str(listed), "--model", str(published), "--eval_path", str(tmp_path),
-        "--num_points", "256", "--num_nn", "64", "--num_ens", "3", "--bs", "2",
-        "--sampling_method", "ddim", "--sampling_steps", "2",
+        "--num_points", "256", "--num_nn", "64", "--vox_res_mult", "0.25", "--num_ens", "3",
+        "--bs", "2", "--sampling_method", "ddim", "--sampling_steps", "2",
     )  # fmt: skip
     assert sample_here(*words) == 0
     folders = sorted(folder.name for folder in (tmp_path / "syn").iterdir())
@@ -113,8 +113,8 @@ def test_cases_are_written_as_the_original_does(
 
 def test_one_cloud_without_a_list(listed: Path, published: Path, tmp_path: Path) -> None:
     cloud = listed.parent / "defective_skull" / "random_2" / "002_surf.npy"
-    words = ("--num_points", "256", "--num_nn", "64", "--sampling_method", "ddpm")
-    words += ("--sampling_steps", "3", "--path", str(cloud))
+    words = ("--num_points", "256", "--num_nn", "64", "--vox_res_mult", "0.25")
+    words += ("--sampling_method", "ddpm", "--sampling_steps", "3", "--path", str(cloud))
     model = ("--model", str(published), "--eval_path", str(tmp_path))
     assert sample_here(*words, *model) == 0
     assert np.load(tmp_path / "syn" / "002_surf" / "sample.npy").shape == (1, 256, 3)

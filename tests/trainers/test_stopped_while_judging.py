@@ -110,7 +110,7 @@ def cases(
     (tmp_path / "voxels.yaml").write_text(VOXELS.format(skulls))
     points = [*listed, *world.SMALL, "--no-tensorboard", "--bs", "5", "--niter", "2"]
     points += ["--checkpoint_freq", "1", "--val_freq", "1", "--diagIter", "1", "--vizIter", "1"]
-    points += ["--viz_steps", "5", "--viz_samples", "2"]
+    points += ["--viz_steps", "3", "--viz_samples", "1", "--diag_steps", "4"]
     grids = ["--grid_res", "8", "--channels", "4", "--levels", "2", "--epochs", "2"]
     grids += ["--batch_size", "5", "--validate_every", "1"]
     patients, where = ["--config", str(volumes), *CPU], ("--checkpoint_dir", "--resume_from")
