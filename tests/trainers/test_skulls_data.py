@@ -1,8 +1,10 @@
 """Made-up skulls, lists in both generations, clouds, preparation, and what is wrong with data."""
 
+import os
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -26,7 +28,7 @@ from trainers.skulls.listing import (  # noqa: E402
     read_listing,
     volume_of,
 )
-from trainers.skulls.prepare import cloud_jobs, make_points  # noqa: E402
+from trainers.skulls.prepare import cloud_jobs, make_points, pair_jobs  # noqa: E402
 from trainers.skulls.resampling import place, plan_placement, restore  # noqa: E402
 from trainers.skulls.surfaces import surface_cloud, surface_mesh  # noqa: E402
 from trainers.skulls.volumes import read_volume, write_volume  # noqa: E402
@@ -331,3 +333,24 @@ def test_skullfix_volumes_go_into_the_cube_and_back() -> None:
     assert 2 * (back & mask).sum() / (back.sum() + mask.sum()) > 0.99
     with pytest.raises(SkullDataError, match="over 40"):
         plan_placement(mask, spacing, side=40)
+
+
+def test_what_is_older_than_what_it_is_made_from_is_told_and_left(tmp_path, capsys) -> None:
+    root = tmp_path / "own"
+    made_up.make_up(root, 2, 16, points=50)
+    (sample, *_), now = read_listing(root / "train.csv"), time.time()
+    pairs = [root / "voxelization" / f"{sample.name}_{kind}.npz" for kind in ("pc", "vox")]
+    pairs[0].parent.mkdir()
+    made_from = [volume_of(sample.defective), sample.defective, volume_of(sample.complete)]
+    for path in (*root.rglob("*.nrrd"), *root.rglob("*.npy"), *pairs):
+        path.touch()
+        os.utime(path, (now, now))
+    assert cloud_jobs(root, 50) == [] and len(pair_jobs(root, [sample], (20, 5))) == 0
+    assert capsys.readouterr().out == ""
+    for path in made_from:
+        os.utime(path, (now + 60, now + 60))
+    os.utime(volume_of(sample.defective), (now + 120, now + 120))
+    assert cloud_jobs(root, 50) == [] and len(pair_jobs(root, [sample], (20, 5))) == 0
+    clouds, told = capsys.readouterr().out.splitlines()
+    assert "note         2 clouds are older than what they are made from and left as" in clouds
+    assert "2 pairs are older" in told and f"such as {pairs[0]} and {sample.defective}: " in told

@@ -101,7 +101,28 @@ def cloud_jobs(root: Path, points: int) -> list[Job]:
     volumes = [path for path in volumes if not path.name.startswith(".")]
     for note in check_axes(volumes):
         print(f"note         {note}", flush=True)
-    return [(make_cloud, (path, points), path) for path in volumes if not cloud_of(path).is_file()]
+    missing = [path for path in volumes if not cloud_of(path).is_file()]
+    tell_older("clouds", ((cloud_of(path), path) for path in volumes))
+    return [(make_cloud, (path, points), path) for path in missing]
+
+
+def tell_older(what: str, made_from: Iterable[tuple[Path, Path]]) -> None:
+    """Print how many of these files are older than what they were made from: they are not redone.
+
+    A copied folder's times may say so, too, so that nothing is made anew by itself.
+    """
+    older = [
+        (made, source)
+        for made, source in made_from
+        if made.is_file() and made.stat().st_mtime < source.stat().st_mtime
+    ]
+    if older:
+        print(
+            f"note         {len(older)} {what} are older than what they are made from and left as"
+            f" they are, such as {older[0][0]} and {older[0][1]}: where that has changed, delete"
+            " them",
+            flush=True,
+        )
 
 
 def make_points(sample: SkullSample, target: Path, skull_points: int, implant_points: int) -> None:
@@ -159,11 +180,16 @@ def make_target(complete: Path, targets: Sequence[Path]) -> None:
 
 def pair_jobs(root: Path, samples: Iterable[SkullSample], counts: tuple[int, int]) -> list[Job]:
     """Return the jobs for pairs that are not there yet."""
-    folder = root / "voxelization"
+    folder, samples = root / "voxelization", list(samples)
+    points = {sample: folder / f"{sample.name}_pc.npz" for sample in samples}
+    made_from = [(pair, sample.defective) for sample, pair in points.items()]
+    made_from += [
+        (folder / f"{sample.name}_vox.npz", volume_of(sample.complete)) for sample in samples
+    ]
+    tell_older("pairs", made_from)
     jobs: list[Job] = []
     grids: dict[Path, list[Path]] = {}
-    for sample in samples:
-        cloud = folder / f"{sample.name}_pc.npz"
+    for sample, cloud in points.items():
         if not cloud.is_file():
             jobs.append((make_points, (sample, cloud, *counts), cloud))
         grids.setdefault(sample.complete, []).append(folder / f"{sample.name}_vox.npz")
