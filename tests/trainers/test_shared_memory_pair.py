@@ -80,6 +80,7 @@ def skull_pair(values: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> int:
 
     def item(side: int) -> int:
         psr, points = np.full((side,) * 3, np.float32(0.5)), np.full((9, 3), np.float32(0.5))
+        psr[0] = -0.5
         arrays = {"psr": psr, "points": points}
         monkeypatch.setattr(voxelization, "read_array", lambda path, key=None: arrays[key])
         return voxelization.VoxelPairs([pair], (side,) * 3, count).item_bytes()

@@ -444,5 +444,38 @@ def test_bad_pairs_are_named_before_the_first_step(config, tmp_path) -> None:
     (tmp_path / "000_pc.npz").write_bytes(b"PK")
     assert "is damaged" in refused("000\n")
     np.savez(tmp_path / "000_pc.npz", points=points)
+    listed = "row 3: 000 is listed in row 1, too; remove one"
+    np.savez(tmp_path / "001_vox.npz", psr=psr)
+    np.savez(tmp_path / "001_pc.npz", points=points)
+    assert listed in refused("000\n001\n000_pc.npz,000_vox.npz\n")
     manifest.write_text("000_pc.npz,000_vox.npz\n")
     check_pairs(read_manifest(manifest), (8, 8, 8))
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ((0, 1), "psr reaches from 0 to 1: a target is below 0"),
+        ((0.5, 0.5), "psr reaches from 0.5 to 0.5"),
+        ((-0.5, 0.5j), "holds complex128, which are no real numbers"),
+    ],
+)
+def test_a_target_that_shows_no_skull_is_refused(values, words: str, tmp_path) -> None:
+    import numpy as np
+
+    from trainers.skulls.listing import SkullDataError
+    from trainers.voxelization.data import Pair, VoxelPairs
+
+    psr = np.where(np.arange(16**3).reshape(16, 16, 16) % 2, *values)
+    np.savez(tmp_path / "000_vox.npz", psr=psr)
+    with pytest.raises(SkullDataError, match=rf"000_vox\.npz: {words}"):
+        VoxelPairs([Pair(tmp_path / "000_vox.npz")], (16, 16, 16), 10).target(0)
+
+
+def test_few_points_have_no_implant_to_misplace() -> None:
+    import numpy as np
+
+    from trainers.voxelization.data import misplaced
+
+    points, chance = np.ones((3, 3), np.float32), np.random.default_rng(0)
+    assert np.array_equal(misplaced(points, 0.1, chance), points)

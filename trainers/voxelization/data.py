@@ -77,9 +77,14 @@ def read_manifest(path: Path) -> list[Pair]:
     rows = [row for row in rows if not row[0].strip().startswith(HEADINGS)]
     if not rows:
         raise SkullDataError(f"{path}: lists nothing; {make}")
-    return [
-        _pair(path, number, [cell.strip() for cell in row]) for number, row in enumerate(rows, 1)
-    ]
+    pairs: dict[Pair, int] = {}
+    for number, row in enumerate(rows, 1):
+        pair = _pair(path, number, [cell.strip() for cell in row])
+        if pairs.setdefault(pair, number) != number:
+            raise SkullDataError(
+                f"{path}, row {number}: {pair.name} is listed in row {pairs[pair]}, too; remove one"
+            )
+    return list(pairs)
 
 
 def _pair(manifest: Path, number: int, row: list[str]) -> Pair:
@@ -141,6 +146,8 @@ def read_array(path: Path, key: str | None = None) -> np.ndarray:
         raise SkullDataError(
             f"{path}: is damaged ({problem}); delete it and make it anew"
         ) from problem
+    if array.dtype.kind not in "biuf":
+        raise SkullDataError(f"{path}: holds {array.dtype}, which are no real numbers")
     if not np.isfinite(array).all():
         raise SkullDataError(f"{path}: has values that are NaN or infinite; make it anew")
     return array
@@ -223,7 +230,8 @@ def misplaced(points: np.ndarray, most: float, chance: np.random.Generator) -> n
     """
     count, deviation = len(points) // 10, chance.uniform(0, most)
     moves = chance.normal(0, deviation, (1, 3)) + chance.normal(0, deviation, (count, 3))
-    return np.concatenate([points[:-count], points[-count:] + moves.astype(np.float32)])
+    moved = points[len(points) - count :] + moves.astype(np.float32)
+    return np.concatenate([points[: len(points) - count], moved])
 
 
 def packed(psr: np.ndarray) -> Tensor | None:
@@ -297,6 +305,11 @@ class VoxelPairs(Dataset[dict[str, Any]]):
         if found:
             return found
         psr = read_array(path, "psr").astype(np.float32, copy=False)
+        if not psr.min() < 0 < psr.max():
+            raise SkullDataError(
+                f"{path}: psr reaches from {psr.min():g} to {psr.max():g}: a target is below 0"
+                " inside of the skull, above 0 outside (prepare.py writes -0.5 and 0.5)"
+            )
         factor = psr.shape[0] // self.grid[0]
         bits = packed(psr) if factor == 1 else None
         target = coarser(torch.from_numpy(psr), factor) if bits is None else bits
