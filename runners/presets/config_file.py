@@ -83,8 +83,10 @@ def config_beside(value: str, folder: Path, script: Path | None) -> Path:
 
 
 class InFile(NamedTuple):
-    """Parameters that are keys of the configuration file, which of them the preset does not name,
-    and what the file says where a parameter that wins over it has no value.
+    """What the configuration file has of the parameters.
+
+    The `names` of those that are its keys, which of them the preset does not name, and the file's
+    values where a parameter that wins over it has none.
     """
 
     names: set[str]
