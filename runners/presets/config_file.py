@@ -117,8 +117,8 @@ def config_parameters(values: dict[str, Any], preset: Path, asked: Collection[st
     known = {*mine, *stand_ins(mine)}
     more = [key for key in asked if found is not None and key in found.values and key not in known]
     mine.update({key: _with_value(key, None, found) for key in more})
-    said = {name: _value_in(found, key) for key, name in stand_ins(mine).items() if found}
-    return InFile({*entries, *more}, tuple(more), said)
+    stated = {name: _value_in(found, key) for key, name in stand_ins(mine).items() if found}
+    return InFile({*entries, *more}, tuple(more), stated)
 
 
 def length_of_preset(values: dict[str, Any], preset: Path) -> int:
@@ -129,11 +129,11 @@ def length_of_preset(values: dict[str, Any], preset: Path) -> int:
     for place in (config if isinstance(config, dict) else {}, values):
         entries |= found if isinstance(found := place.get("parameters"), dict) else {}
     entry = entries.get(name) if name in entries else 0
-    said = entry.get("value") if isinstance(entry, dict) else entry
-    if said is None and (found := _named_config(values, preset)):
+    stated = entry.get("value") if isinstance(entry, dict) else entry
+    if stated is None and (found := _named_config(values, preset)):
         key = entry.get("stands_for") if isinstance(entry, dict) else None
-        said = _value_in(found, key or name)
-    return said if isinstance(said, int) and not isinstance(said, bool) else 0
+        stated = _value_in(found, key or name)
+    return stated if isinstance(stated, int) and not isinstance(stated, bool) else 0
 
 
 def _named_config(values: dict[str, Any], preset: Path) -> ConfigText | None:
