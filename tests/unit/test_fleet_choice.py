@@ -1,5 +1,7 @@
 """Which of several machines a launch starts on, by what they answered."""
 
+import json
+from collections.abc import Sequence
 from decimal import Decimal
 from pathlib import Path
 
@@ -69,6 +71,21 @@ def test_a_plan_is_an_offer_with_its_rate() -> None:
     assert judge("amd", _answer(plan, denied="no such GPU"), 0).fit is Fit.UNFIT
 
 
+def _several(waits: Sequence[str | None]) -> Outcome:
+    plans = [json.loads(_answer(make_plan(), waits=each).output) for each in waits]
+    return Outcome(output=json.dumps(plans))
+
+
+def test_a_sweep_begins_where_some_of_its_runs_can_first_where_most() -> None:
+    some = judge("amd", _several([None, None, "busy"]), 2)
+    assert some.fit is Fit.FREE
+    assert judge("amd", _several([None, "busy"]), 1, at_once=True).fit is Fit.BUSY
+    assert judge("amd", _several(["busy", "busy"]), 0).fit is Fit.BUSY
+    choice = choose([_free("dear", "9"), some, BUSY])
+    assert (choice.machine, choice.waits) == ("dear", False)
+    assert choose([some, BUSY]).waits
+
+
 def test_of_what_is_no_plan_nothing_is_known() -> None:
     assert judge("amd", Outcome(output="{", problem="broke\nmore"), 1).fit is Fit.UNKNOWN
     assert judge("amd", Outcome(output='{"error": {"message": "no preset"}}'), 1).fit is Fit.UNFIT
@@ -82,6 +99,16 @@ def test_a_command_of_ones_own_is_planned_without_itself() -> None:
     planned = plan_command(_launch("--gpus", "2", "--", "python", "t.py"), lambda *_: ())
     assert planned[-2:] == ["--", "true"]
     assert "--gpus" in planned
+
+
+def test_a_sweep_of_a_command_is_planned_with_the_places_of_its_values() -> None:
+    given = ("--early-stop", "median", "--no-queue", "--set", "lr=1,2", "--set=seed=0..2")
+    launch = _launch(*given, "--", "python", "t.py", "--lr={lr}", "{seed}", "{other}")
+    launch = msgspec.structs.replace(launch, overrides=("lr=1,2", "seed=0..2"))
+    planned = plan_command(launch, lambda *_: ())
+    assert planned[planned.index("--") :] == ["--", "true", "{lr}", "{seed}"]
+    # `plan` knows neither.
+    assert not {"--early-stop", "median", "--no-queue"} & set(planned)
 
 
 def test_a_pushed_preset_is_planned_with_its_things_there() -> None:
@@ -102,6 +129,8 @@ def test_the_machine_stands_before_the_command() -> None:
     given = launch_command(_launch("--gpus", "1", "--", "sh", "--host", "x"))
     assert given[given.index("--") :] == ["--", "sh", "--host", "x"]
     assert given[given.index("--host") + 1] == "amd"
+    assert "--no-queue" in given
+    assert "--no-queue" not in launch_command(_launch("--", "true"), waits=True)
 
 
 def test_variables_stay_here_until_it_starts() -> None:

@@ -37,7 +37,7 @@ from tui.views.json_values import iso, number
 
 _POLL_S = 0.1
 _CONNECTS_WITHIN_S = 10.0
-_OURS = ("--wait", "--follow", "--json", "--no-queue")
+_OURS = ("--wait", "--follow", "--json")
 """Flags that are meant for the command here."""
 DONE_WITH = ("launch", "plan", "list", "cancel")
 """What can be done with launches that have no machine yet."""

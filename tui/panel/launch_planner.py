@@ -8,6 +8,7 @@ from __future__ import annotations
 import shlex
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -17,6 +18,7 @@ from runners.model.errors import FresnelError, sentence_of
 from runners.model.placeholders import secrets_in
 from runners.model.spec import RunSpec
 from runners.model.trailing_command import with_flags
+from runners.model.units import counted
 from runners.places.place import WatchedPlace
 from runners.scheduling.allocation import free_gpus, usable_gpus
 from runners.verify.verify import Verification
@@ -255,8 +257,8 @@ class PlannerThere(LaunchPlanner):
 
 
 class PlannerAny(LaunchPlanner):
-    """Any machine, or any with a label. Its plan is that of the one with the most free GPUs; where
-    it starts is decided when it is launched, by `launch --host any`.
+    """Any machine, or any with a label. Its plan is that of the one whose GPUs cost least where some
+    are free; where it starts is decided when it is launched, by `launch --host any`.
     """
 
     is_example = True
@@ -280,7 +282,8 @@ class PlannerAny(LaunchPlanner):
         """How many GPUs are free on all of them."""
         lines = self._lines
         free, total = sum(line.free for line in lines), sum(line.total for line in lines)
-        return f"the cheapest of {len(lines)} machines · {free} of {total} GPUs free"
+        machines = counted(len(lines), "machine")
+        return f"the cheapest of {machines} · {free} of {total} GPUs free"
 
     @property
     def _lines(self) -> Sequence[FleetLine]:
@@ -289,8 +292,9 @@ class PlannerAny(LaunchPlanner):
     @property
     def _shown(self) -> PlannerThere:
         """The machine whose presets and plan are shown."""
-        names = [line.name for line in self._lines if not line.problem]
-        return self._machines[names[0] if names else next(iter(self._machines))]
+        lines = [line for line in self._lines if not line.problem]
+        names = [line.name for line in sorted(lines, key=_dearness)] or list(self._machines)
+        return self._machines[names[0]]
 
     def snapshot(self, snapshot: PanelSnapshot) -> PanelSnapshot:
         """The GPUs of that machine."""
@@ -334,6 +338,11 @@ def is_about_this_folder(request: LaunchRequest) -> bool:
     if "--" not in given or not {"--again", "--resume"}.isdisjoint(given):
         return False
     return names_file_of(Path.cwd(), given[given.index("--") + 1 :])
+
+
+def _dearness(line: FleetLine) -> tuple[bool, bool, Decimal]:
+    """Machines with free GPUs first, then the cheapest GPUs; one without a price is not free."""
+    return not line.free, line.rate is None, (line.rate or Decimal(0)) / (line.total or 1)
 
 
 def _fleet(parts: CockpitParts) -> Sequence[FleetLine]:

@@ -31,6 +31,10 @@ _SHORTEST_S, _LONGEST_S = 0.5, 60.0
 _BEHIND = "kept for a launch ahead of it in the queue"
 PLACEMENT = "--placement"
 """The flag by which a run's plan says why it is on its machine."""
+AT_ONCE = "--no-queue"
+"""The flag of a launch of which nothing shall wait."""
+_NOT_ASKED = {"--env", "--early-stop"}
+"""Flags with a value that are for the start, not for `plan`."""
 _ALIKE = "true"
 """Planned in place of a command of somebody's own, which is sent to the one machine that runs it.
 """
@@ -126,7 +130,9 @@ class Fleet:
             except Empty:
                 break
             asked.pop(place.name, None)
-            self._keep(launch, place, stamp, judge(place.name, outcome, free_count(place)))
+            at_once = AT_ONCE in split_at_dashes(launch.command)[0]
+            offer = judge(place.name, outcome, free_count(place), at_once)
+            self._keep(launch, place, stamp, offer)
         for name, place in asked.items():
             silent = Offer(name, Fit.UNKNOWN, f"no answer within {_ANSWERS_WITHIN_S:.0f} s")
             self._keep(launch, place, _stamp(place), silent)
@@ -148,22 +154,31 @@ def plan_command(
 ) -> list[str]:
     """The command by which a machine plans a launch."""
     ours, command = split_at_dashes(launch.command[1:])
-    given = ["plan", "--json", f"{PLACEMENT}=asked", *_without_variables(ours)]
+    given = ["plan", "--json", f"{PLACEMENT}=asked", *_asked(ours)]
     if command:
-        return [*given, "--", _ALIKE]
+        # Where a sweep's values go is kept: without a place for them the plan is refused.
+        names = (override.partition("=")[0] for override in launch.overrides)
+        places = (place for name in names if (place := f"{{{name}}}") in " ".join(command))
+        return [*given, "--", _ALIKE, *places]
     flags = preset_flags(launch.preset, launch.overrides) if launch.preset else ()
     concealed = (("--set", f"environment.{name}={_ALIKE}") for name in launch.concealed)
     return [*given, *flags, *chain.from_iterable(concealed)]
 
 
-def _without_variables(given: Sequence[str]) -> list[str]:
-    """The words without `--env NAME`, whose values stay here until it starts."""
+def _asked(given: Sequence[str]) -> list[str]:
+    """The words that `plan` knows, without `--env NAME`, whose values stay here until it starts."""
     pairs = zip(("", *given), given, strict=False)
-    return [text for before, text in pairs if "--env" not in (before, text.partition("=")[0])]
+    return [
+        text
+        for before, text in pairs
+        if text != AT_ONCE and _NOT_ASKED.isdisjoint((before, text.partition("=")[0]))
+    ]
 
 
-def judge(machine: str, outcome: Outcome, free: int) -> Offer:
-    """What a machine's plan means; `free` are its free GPUs."""
+def judge(machine: str, outcome: Outcome, free: int, at_once: bool = False) -> Offer:
+    """What a machine's plan means; `free` are its free GPUs. A group or sweep begins where one of
+    its runs can, unless all of them have to start `at_once`.
+    """
     try:
         found = _decoder.decode(outcome.output)
     except (ValueError, RecursionError):
@@ -174,15 +189,15 @@ def judge(machine: str, outcome: Outcome, free: int) -> Offer:
         if plan.error is not None or plan.denied:
             reason = plan.error.message if plan.error is not None else plan.denied or ""
             return Offer(machine, Fit.UNFIT, reason)
-    waits = next((plan.waits for plan in plans if plan.waits), "")
-    if waits:
-        return Offer(machine, Fit.BUSY, waits)
+    waits = [plan.waits for plan in plans if plan.waits]
+    if len(waits) == len(plans) or (waits and at_once):
+        return Offer(machine, Fit.BUSY, waits[0])
     prices = [
         hourly_rate(plan.price, device_count(plan.gpus)) for plan in plans if plan.price is not None
     ]
     used = sum(len(plan.gpus) for plan in plans)
     rate = sum(prices, Decimal(0)) if prices else None
-    return Offer(machine, Fit.FREE, rate=rate, left=max(0, free - used))
+    return Offer(machine, Fit.FREE, "", rate, max(0, free - used), len(waits))
 
 
 def unreached(place: WatchedPlace) -> Offer:

@@ -5,6 +5,8 @@ from decimal import Decimal
 from enum import Enum
 from typing import NamedTuple
 
+from runners.model.units import counted
+
 
 class Fit(str, Enum):
     """What a machine says of a run: it starts now, it has to wait, it can never run there.
@@ -21,7 +23,8 @@ class Fit(str, Enum):
 class Offer(NamedTuple):
     """One machine's answer. `rate` is US dollars per hour for the run, None where not known.
 
-    `left` is how many of its GPUs would still be free.
+    `left` is how many of its GPUs would still be free, `waiting` how many runs of several would
+    wait in the machine's own queue, while others start.
     """
 
     machine: str
@@ -29,19 +32,21 @@ class Offer(NamedTuple):
     reason: str = ""
     rate: Decimal | None = None
     left: int = 0
+    waiting: int = 0
 
 
 class MachineChoice(NamedTuple):
-    """The machine, or None; and what decided, in words."""
+    """The machine, or None; what decided, in words; and whether some of its runs wait there."""
 
     machine: str | None
     reason: str
+    waits: bool = False
 
 
 def choose(offers: Sequence[Offer]) -> MachineChoice:
-    """The cheapest of the machines on which a run can start now.
+    """The cheapest of the machines on which a run can start now; of several runs as many as can.
 
-    Of several that cost the same, the one that is fullest then: large requests find room on the
+    Of several machines that cost the same, the one that is fullest then: large requests find room on the
     others.
     """
     free = [offer for offer in offers if offer.fit is Fit.FREE]
@@ -49,6 +54,7 @@ def choose(offers: Sequence[Offer]) -> MachineChoice:
         reasons = [f"{offer.machine}: {offer.reason}" for offer in offers]
         return MachineChoice(None, "; ".join(reasons) or "no machine is set up")
     best = min(free, key=_order)
+    free = [offer for offer in free if offer.waiting == best.waiting]
     others = len(free) - 1
     rate = _rate(best)
     if not others:
@@ -57,10 +63,9 @@ def choose(offers: Sequence[Offer]) -> MachineChoice:
         why = f"{rate}, as on {others} more, and the fewest GPUs are left there"
     else:
         why = f"{rate}, the cheapest of {len(free)} that are free"
-    rest = len(offers) - len(free)
-    return MachineChoice(
-        best.machine, f"{best.machine}: {why}{f'; {rest} not free' if rest else ''}"
-    )
+    rest = f"; {len(offers) - len(free)} not free" if len(free) < len(offers) else ""
+    waits = f"; {counted(best.waiting, 'run')} will wait there" if best.waiting else ""
+    return MachineChoice(best.machine, f"{best.machine}: {why}{rest}{waits}", bool(best.waiting))
 
 
 def kept_by(offers: Sequence[Offer]) -> set[str]:
@@ -73,9 +78,10 @@ def is_hopeless(offers: Sequence[Offer]) -> bool:
     return bool(offers) and all(offer.fit is Fit.UNFIT for offer in offers)
 
 
-def _order(offer: Offer) -> tuple[bool, Decimal, int, str]:
+def _order(offer: Offer) -> tuple[int, bool, Decimal, int, str]:
     # One without a price is not free of charge: it comes after those whose price is known.
-    return offer.rate is None, offer.rate or Decimal(0), offer.left, offer.machine
+    rate = offer.rate or Decimal(0)
+    return offer.waiting, offer.rate is None, rate, offer.left, offer.machine
 
 
 def _rate(offer: Offer) -> str:

@@ -35,7 +35,7 @@ from runners.host.procfs import HELPER_MARK
 from runners.model.errors import ExitCode, FresnelError
 from runners.model.run_ids import is_run_id
 from runners.model.trailing_command import with_flags
-from runners.places.fleet.asking import PLACEMENT, Fleet
+from runners.places.fleet.asking import AT_ONCE, PLACEMENT, Fleet
 from runners.places.fleet.choosing import MachineChoice, choose, is_hopeless, kept_by
 from runners.places.fleet.waiting import (
     WaitingLaunch,
@@ -161,7 +161,7 @@ class Dispatcher:
         )
         try:
             done = subprocess.run(
-                helpers.this_program(*launch_command(launch)),
+                helpers.this_program(*launch_command(launch, choice.waits)),
                 cwd=launch.folder,
                 env=_environment(launch),
                 stdin=subprocess.DEVNULL,
@@ -239,10 +239,10 @@ class Dispatcher:
         return launch
 
 
-def launch_command(launch: WaitingLaunch) -> list[str]:
-    """The command that starts a launch on the machine that is asked."""
-    flags = ("--no-queue", f"{PLACEMENT}={launch.choice}", "--host", launch.asked)
-    return with_flags(launch.command, *flags)
+def launch_command(launch: WaitingLaunch, waits: bool = False) -> list[str]:
+    """The command that starts a launch on the machine that is asked; some of its runs may wait."""
+    flags = (f"{PLACEMENT}={launch.choice}", "--host", launch.asked)
+    return with_flags(launch.command, *(() if waits else (AT_ONCE,)), *flags)
 
 
 def _environment(launch: WaitingLaunch) -> dict[str, str]:
