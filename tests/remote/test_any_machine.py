@@ -40,6 +40,7 @@ from tui.panel.screens.launch import LaunchScreen
 from tui.panel.screens.machine_choice import MachineChoiceScreen
 from tui.panel.screens.money import MoneyScreen
 from tui.panel.widgets.meter import MeterBar
+from tui.panel.widgets.runs import RunPane
 
 HOLD = ("--", "sleep", "600")
 
@@ -89,6 +90,27 @@ def test_the_cheapest_that_is_free_runs_it_and_its_plan_says_why(
 def test_a_group_keeps_to_its_machines(line: CommandLine, fleet: dict[str, Path]) -> None:
     assert _any(line, where="@dear")["machine"] == "a"
     line.run("launch", "--host", "@nobody", *HOLD, exits=3)
+
+
+def test_a_sweep_of_a_command_begins_where_some_of_its_runs_can(
+    line: CommandLine, fleet: dict[str, Path]
+) -> None:
+    """No machine has GPUs for all three of them."""
+    sweep = ("--set", "lr=1..3", "--early-stop", "median")
+    line.run("launch", "--host", "any", "--no-queue", *sweep, "--", "echo", "lr={lr}", exits=4)
+    launch = line.json("launch", "--host", "any", *sweep, "--", "echo", "lr={lr}")
+    assert (launch["machine"], len(launch["runs"])) == ("b", 3)
+    line.run("wait", *launch["runs"], "--host", "b")
+    assert "lr=3" in line.run("logs", launch["runs"][2], "--host", "b").stdout
+
+
+def test_a_command_that_a_machine_advises_is_about_that_machine(
+    line: CommandLine, fleet: dict[str, Path]
+) -> None:
+    sweep = ("--gpus", "0", "--wait", "--set", "lr=1,2", "--", "echo", "loss {lr}")
+    said = line.run("launch", "--host", "a", *sweep).stderr
+    (advised,) = re.findall("`fresnel-tui (compare .*?)`", said)
+    assert "echo-lr2" in line.run(*advised.split()).stdout
 
 
 def test_what_no_machine_can_run_is_refused(line: CommandLine, fleet: dict[str, Path]) -> None:
@@ -250,9 +272,11 @@ def test_a_variable_reaches_the_program_and_is_kept_in_no_file(
 async def test_the_launch_form_lists_machines_and_launches_on_any(
     line: CommandLine, fleet: dict[str, Path]
 ) -> None:
+    line.run("launch", "--host", "a", "--gpus", "0", *HOLD)
     app = PanelApp(StateDirectory().create())
     async with app.run_test(size=(130, 34)) as pilot:
-        await until(pilot, lambda: app.snapshot is not None)
+        runs = app.cockpit.query_one(RunPane)
+        await until(pilot, lambda: runs.selected_row is not None)
         hosts = app.cockpit.remote.open().links.hosts
         await until(pilot, lambda: all(hosts[name].is_reached for name in fleet))
         await pilot.press("n")
@@ -274,8 +298,10 @@ async def test_the_launch_form_lists_machines_and_launches_on_any(
         outcome = screen.query_one("#outcome", Static)
         assert re.search(FOR_EXAMPLE, str(outcome.content))
         assert "machine " in str(plan.content)
+        assert "on b" in str(outcome.content), "not the one with most GPUs: the cheapest"
         await pilot.press("f2")
         await until(pilot, lambda: any(launch.machine for launch in read_launches(line.state)))
+        await until(pilot, lambda: (row := runs.selected_row) is not None and row.machine == "b")
     assert [launch.machine for launch in read_launches(line.state)] == ["b"]
     assert "--host any" in app.runs.log.script
 

@@ -4,7 +4,7 @@ import re
 
 from runners.model.states import State
 from runners.presets.catalogue import find_preset
-from tests.screen_text import COMMANDS, NO_RUNS, run_row
+from tests.screen_text import COMMANDS, NO_RUNS, deletion, run_row
 from tests.terminal import headless
 from tests.ui.conftest import Show
 from tui.panel.widgets.runs import NONE_SELECTED
@@ -26,6 +26,13 @@ def test_the_first_steps_work_and_are_gone_with_the_first_run(show: Show) -> Non
     panel.wait_for(run_row(State.DONE, "sh"))
     panel.wait_for("written")
     panel.wait_gone(_OWN)
+    panel.press("x")
+    panel.wait_for(deletion(1))
+    panel.press("y")
+    panel.wait_for(_OWN)
+    assert "written" not in panel.text
+    panel.press("u")
+    panel.wait_for("written")
 
 
 def test_keys_for_runs_say_where_there_is_none(show: Show) -> None:

@@ -19,7 +19,7 @@ class _Follower:
         self.over = threading.Event()
         self.failure: FresnelError | None = None
         self._was_down = False
-        self._printer = RemotePrinter(whole=False, is_log=True)
+        self._printer = RemotePrinter(ssh.host.name, whole=False, is_log=True)
         self._output = RemoteOutput(run, self._write, lines=lines)
         self.link = Link(ssh, self._changed)
         self.link.subscribe(self)

@@ -3,14 +3,11 @@
 from collections.abc import Sequence
 
 from runners.model.trailing_command import split_at_dashes
+from runners.places.ssh.commands_there import HERE_ONLY
 from tui.cli.command_table import ALIASES, COMMANDS
 from tui.cli.parsing import UsageError
 
-_HERE_ONLY = (
-    *("up", "host", "push", "fetch", "fetches", "nodes", "secret", "serve", "demo", "schema"),
-    *("reset-terminal", "completion", "pictures", "report", "best", "prices"),
-)
-REMOTE_COMMANDS = frozenset(COMMANDS) - frozenset(_HERE_ONLY)
+REMOTE_COMMANDS = frozenset(COMMANDS) - frozenset(HERE_ONLY)
 _LOOKING = ("list", "status", "gpus", "cost", "monitor", "doctor", "guard")
 FOR_SEVERAL = (*_LOOKING, "stop", "kill", "pause", "continue", "drain")
 """What may be done on several machines at once."""

@@ -96,6 +96,7 @@ def run_patiently(
     sent, environment = False, {**_shown_as(), **secrets}
     for turn, pause in enumerate((*tries, None)):
         printed = RemotePrinter(
+            ssh.host.name,
             # A launch that is sent again answers again: what came of the first answer is not shown
             # twice.
             whole=launches and "--follow" not in command,

@@ -6,6 +6,7 @@ import re
 import sys
 
 from runners.model.errors import FresnelError
+from runners.places.ssh.commands_there import named_from_here
 from tui.cli.output import write_bytes
 from tui.views.safe import safe, safe_json
 
@@ -20,12 +21,15 @@ class RemotePrinter:
     Only a whole can be asked for again after a broken connection: nothing may be printed twice.
     """
 
-    def __init__(self, whole: bool, as_json: bool = False, is_log: bool = False) -> None:
+    def __init__(
+        self, machine: str, whole: bool, as_json: bool = False, is_log: bool = False
+    ) -> None:
         """With `as_json`, every line is read and printed anew.
 
         The bytes of a log are copied as they are where they go to a file.
         """
         self.has_printed = False
+        self._machine = machine
         self._whole = whole
         self._as_json = as_json
         self._is_log = is_log
@@ -47,11 +51,11 @@ class RemotePrinter:
             return
         text = self._decoders[stream].decode(data)
         if stream == 2:
-            print(safe(text), end="", file=sys.stderr, flush=True)
+            print(self._shown(text), end="", file=sys.stderr, flush=True)
         elif self._as_json:
             self._take_json(text)
         else:
-            print(_safe_log(text) if self._is_log else safe(text), end="", flush=True)
+            print(_safe_log(text) if self._is_log else self._shown(text), end="", flush=True)
 
     def end(self) -> None:
         """Print what was kept. FresnelError when the last line is no JSON where it has to be."""
@@ -62,6 +66,9 @@ class RemotePrinter:
         if self._line.strip():
             self._print_json(self._line)
         self._line = ""
+
+    def _shown(self, text: str) -> str:
+        return named_from_here(safe(text), self._machine)
 
     def _take_json(self, text: str) -> None:
         *lines, self._line = (self._line + text).split("\n")

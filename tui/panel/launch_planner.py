@@ -257,8 +257,8 @@ class PlannerThere(LaunchPlanner):
 
 
 class PlannerAny(LaunchPlanner):
-    """Any machine, or any with a label. Its plan is that of the one whose GPUs cost least where some
-    are free; where it starts is decided when it is launched, by `launch --host any`.
+    """Any machine, or any with a label. Its plan is that of the cheapest free GPUs; where it starts
+    is decided when it is launched, by `launch --host any`.
     """
 
     is_example = True
@@ -302,11 +302,18 @@ class PlannerAny(LaunchPlanner):
 
     def launch(self, request: LaunchRequest, launched: Callable[[], None]) -> None:
         """Launch it where it suits, or have it wait for a machine."""
+        from runners.places.fleet.waiting import read_launches
+        from runners.places.ssh.registry import ANY
+
         given, commands = with_flags(request.arguments, "--host", self.name), self._parts.commands
 
         def done(outcome: Outcome) -> None:
             if not outcome.problem:
                 launched()
+                first = outcome.output.partition("\n")[0]
+                for made in read_launches(self._parts.state):
+                    if first in (made.id, *made.runs):
+                        commands.started(f"{made.machine or ANY}/{first}")
 
         commands.command(commands.local_place, given, done)
 

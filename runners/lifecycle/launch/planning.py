@@ -172,7 +172,7 @@ def _working_directory(spec: RunSpec, text: str) -> Path:
     base = Path(spec.source).absolute().parent if spec.source else Path.cwd()
     folder = (base / expanded(text)).resolve() if text else Path.cwd()
     if not folder.is_dir():
-        raise WrongInput(f"working_directory: no folder {folder}", "make it, or change the preset")
+        raise WrongInput(f"working_directory: no folder {folder}", "make it, or name another one")
     # Plans are JSON, and so UTF-8: another name could not be read back.
     try:
         str(folder).encode()

@@ -46,7 +46,7 @@ class MachineChoice(NamedTuple):
 def choose(offers: Sequence[Offer]) -> MachineChoice:
     """The cheapest of the machines on which a run can start now; of several runs as many as can.
 
-    Of several machines that cost the same, the one that is fullest then: large requests find room on the
+    Of machines that cost the same, the one that is fullest then: large requests find room on the
     others.
     """
     free = [offer for offer in offers if offer.fit is Fit.FREE]

@@ -16,6 +16,7 @@ from runners.places.actions import (
     outcome_of,
 )
 from runners.places.ssh.bounds import require_answer
+from runners.places.ssh.commands_there import named_from_here
 from runners.places.ssh.frames import FoundAnswer
 from runners.places.ssh.link import Link, LinkState, link_text
 from runners.places.ssh.output_mirror import MirroredLog
@@ -77,7 +78,9 @@ class SshPlace:
     def command(self, arguments: Sequence[str], done: Callable[[Outcome], None]) -> None:
         """Run a headless command there; a launch starts nothing twice when the line breaks."""
         folder = self.link.ssh.host.folder
-        self.link.order(RemoteRequest(list(arguments), folder, lambda r: done(_outcome(r))))
+        self.link.order(
+            RemoteRequest(list(arguments), folder, lambda r: done(_outcome(r, self.name)))
+        )
 
     def ask(
         self, question: str, subjects: Sequence[str], done: Callable[[object, str], None]
@@ -87,7 +90,7 @@ class SshPlace:
         def taken(answer: FoundAnswer | None, problem: str) -> None:
             if answer is not None:
                 require_answer(answer.found)
-            done(None if answer is None else answer.found, problem)
+            done(None if answer is None else answer.found, named_from_here(problem, self.name))
 
         folder = self.link.ssh.host.folder
         asked = {"do": "ask", "question": question, "subjects": list(subjects), "folder": folder}
@@ -136,9 +139,9 @@ class SshPlace:
             log.close()
 
 
-def _outcome(request: RemoteRequest) -> Outcome:
+def _outcome(request: RemoteRequest, machine: str) -> Outcome:
     output = request.output.decode("utf-8", "replace")
-    errors = request.errors.decode("utf-8", "replace")
+    errors = named_from_here(request.errors.decode("utf-8", "replace"), machine)
     runs = [word for word in request.arguments if is_run_id(word)]
     return outcome_of(output, errors, request.exit_code or 0, request.problem, runs)
 

@@ -136,6 +136,10 @@ class CockpitScreen(PaintedOnce[None]):
             self._shown, self._named = row.id, row.name
             self.area.show(*self.remote.log_of(row))
             self._explain()
+        elif self._shown and not (self.remote.count or (self.snapshot and self.snapshot.runs)):
+            self._shown = None  # the last run was deleted, or taken out of the queue
+            self.area.show(None, "")
+            self._explain()
 
     def _explain(self) -> None:
         """In the log's place, while there is none: why the run waits; beside it: its chart."""

@@ -353,7 +353,8 @@ class LaunchScreen(FormDialog):
 
     def _show_problem(self, problem: str) -> None:
         if is_open(self):
-            self._plan_view.show_problem(problem)
+            # A key of presets, which the form has under a plainer name.
+            self._plan_view.show_problem(problem.replace("working_directory: ", "folder: "))
 
     @property
     def _plan_view(self) -> PlanView:

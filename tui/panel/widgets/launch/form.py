@@ -45,7 +45,7 @@ from tui.panel.widgets.launch.sweep_fields import (
 from tui.snapshot.feed import PanelSnapshot
 from tui.views.runs.launch_choices import LaunchChoice
 
-_GPUS = "a count, all, or which: 0-6,7; 0 for the CPU"
+_GPUS = "a count, all, or which: 0-6,7 (7-7: 7 alone); 0 for the CPU"
 _SHELL = f"as in a shell: pipes, variables and `cd … && …` work · {KEYS}"
 _EXAMPLE = "python train.py --epochs 10"
 _WIDE = ("name", "folder", "checkpoints", "config", "keys", "slurm")

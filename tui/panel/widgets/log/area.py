@@ -115,8 +115,8 @@ class LogArea(Vertical):
         focused = self.screen.focused
         return focused if isinstance(focused, LogPane) else self.log_pane
 
-    def show(self, path: Path, title: str) -> None:
-        """Show another run's log; a pinned one stays."""
+    def show(self, path: Path | None, title: str) -> None:
+        """Show another run's log, or none; a pinned one stays."""
         self._path, self._title = path, title
         self.log_pane.show(path, title)
 

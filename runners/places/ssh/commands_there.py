@@ -1,0 +1,24 @@
+"""Commands that another machine advises, as they are typed on this one."""
+
+import re
+
+from runners.model.late_pattern import late_pattern
+
+HERE_ONLY = (
+    *("up", "host", "push", "fetch", "fetches", "nodes", "secret", "serve", "demo", "schema"),
+    *("reset-terminal", "completion", "pictures", "report", "best", "prices"),
+)
+"""The commands that cannot be done on another machine."""
+_NAMED = late_pattern(r"`fresnel-tui ([a-z][a-z-]*)((?: (?!-- )[^`\s]+)*)([^`]*)`")
+
+
+def named_from_here(text: str, machine: str) -> str:
+    """The text with `--host MACHINE` in the commands of ours that it names between backticks."""
+
+    def named(found: re.Match[str]) -> str:
+        command, ours, program = found.groups()
+        if command in (*HERE_ONLY, "help") or "--host" in ours:
+            return found.group()
+        return f"`fresnel-tui {command}{ours} --host {machine}{program}`"
+
+    return _NAMED.sub(named, text)
