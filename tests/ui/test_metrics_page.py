@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from runners.model.metric_rule import BestMetric
+from runners.model.states import State
 from runners.state.runs import read_run
 from tests.process.conftest import CommandLine
 from tests.screen_text import (
@@ -20,6 +21,7 @@ from tests.screen_text import (
     NONE_MARKED,
     axis,
     curve,
+    run_row,
     setting,
     starred,
     wrote,
@@ -125,6 +127,17 @@ def test_runs_whose_names_have_no_room_are_counted(cli: CommandLine, show: Show)
     panel = show(columns=160, rows=30)
     panel.press("m", "a")
     panel.wait_for(r"Metrics 1-.*(  [abcd] a-run-with-a-long-name-\d){4}")
+
+
+def test_the_marked_runs_of_a_sweep_stand_in_the_order_of_the_table(
+    cli: CommandLine, show: Show
+) -> None:
+    sweep = ("--gpus", "0", "--name", "s", "--set", "lr=1..3", "--wait")
+    cli.run("launch", *sweep, "--", "echo", "epoch 1 loss 0.{lr}")
+    panel = show(columns=140, rows=30)
+    panel.wait_for(run_row(State.DONE, "┌ s-lr1"))
+    panel.press("Home", " ", " ", " ", "m")
+    panel.wait_for(r"● a . s-lr1(.|\n)*● b . s-lr2(.|\n)*● c . s-lr3")
 
 
 def test_a_pinned_chart_stays_before_the_rest_and_is_written_as_files(

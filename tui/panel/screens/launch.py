@@ -49,7 +49,9 @@ class LaunchScreen(FormDialog):
     """Launches what was chosen on the machine that was chosen."""
 
     BINDINGS: ClassVar[list[BindingType]] = LAUNCH_KEYS
-    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (100, "-broad")]  # noqa: RUF012 (Textual declares it)
+    HORIZONTAL_BREAKPOINTS = [  # noqa: RUF012 (Textual declares it)
+        *((0, "-narrow"), (100, "-broad"), (160, "-vast"))
+    ]
 
     def __init__(
         self,

@@ -71,10 +71,10 @@ class MetricRunList(RowList):
         """Take in a new snapshot; what is marked stays so."""
         known = {view.run.id for view in snapshot.runs}
         older = [view for view in self._also if view.run.id not in known]
-        # What the page was opened with is found without a search among hundreds.
-        opened = {view.run.id for view in self._also}
+        # What the page was opened with is found without a search among hundreds, as it stood there.
+        opened = {view.run.id: place for place, view in enumerate(self._also)}
         self.views = tuple(
-            sorted((*snapshot.runs, *older), key=lambda view: view.run.id not in opened)
+            sorted((*snapshot.runs, *older), key=lambda view: opened.get(view.run.id, len(opened)))
         )
         self._living = snapshot.letters
         known.update(view.run.id for view in older)
