@@ -114,7 +114,13 @@ def _control(
     if isinstance(action, StopRuns):
         from runners.lifecycle.control.stop import request_stop
 
-        return _each(state, action.runs, lambda run: request_stop(state, run, action.force))
+        def stop(run: Run) -> Run:
+            # It may have ended while it was asked whether to.
+            if run.is_live:
+                request_stop(state, run, action.force)
+            return run
+
+        return _each(state, action.runs, stop, _ended_already)
     if isinstance(action, ChangePriority):
         from runners.lifecycle.control.queue_order import set_priority
 
@@ -132,6 +138,12 @@ def _control(
         return f"{_named(runs)}: time limit raised by {action.minutes} min{now}"
 
     return _each(state, action.runs, extend, sentence)
+
+
+def _ended_already(runs: Sequence[Run]) -> str:
+    return few_texts(
+        [f"{run.name} has ended already: {run.state}" for run in runs if not run.is_live]
+    )
 
 
 def _continuation(runs: Sequence[Run]) -> str:

@@ -5,12 +5,20 @@ from collections.abc import Callable
 from textual.pilot import Pilot
 from textual.widgets import OptionList
 
-from runners.places.actions import ChangePriority, Outcome, PauseRuns, RunAction, StarRuns
+from runners.places.actions import (
+    ChangePriority,
+    Outcome,
+    PauseRuns,
+    RunAction,
+    StarRuns,
+    StopRuns,
+)
 from runners.places.here import carry_out
 from runners.presets.load import command_spec
 from runners.state.codec import read_plan
 from runners.state.layout import RunDirectory, StateDirectory
 from runners.state.runs import read_run
+from tests.command_text import ended_already
 from tests.process.conftest import CommandLine
 from tests.support import eventually
 from tests.ui.waiting import until
@@ -102,6 +110,14 @@ def test_one_that_is_gone_keeps_no_other_from_it(cli: CommandLine) -> None:
     assert [priority_of(run) for run in runs] == [2, 2]
     refused = carry_out(cli.state, PauseRuns((runs[0].id,)))
     assert refused.problem and not refused.messages
+
+
+def test_a_stop_of_one_that_ended_while_it_was_asked_for_is_told(cli: CommandLine) -> None:
+    run = cli.launch("--gpus", "0", "--name", "short", "--", "true")
+    cli.ended(run)
+    outcome = carry_out(cli.state, StopRuns((run.id,), force=True))
+    assert outcome.messages == (f"short {ended_already('done')}",)
+    assert not run.stop.exists(), "nothing is asked of it any more"
 
 
 async def test_runs_that_start_together_are_told_together(cli: CommandLine) -> None:
