@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from runners.model.states import State
+from runners.state.layout import StateDirectory
 from tests.screen_text import (
     AGAIN_COMMAND,
     FOOTER,
@@ -30,6 +31,7 @@ from tests.screen_text import (
     RUNS_HELP,
     RUNS_PANE,
     SQUARE_ROOT,
+    STATE_GONE,
     STOP_COMMAND,
     again,
     as_launched,
@@ -161,6 +163,19 @@ def test_keys_act_in_the_order_in_which_they_were_typed(show: Show) -> None:
     command = run["command"]
     assert isinstance(command, list)
     assert (run["gpus"], command[-2:]) == ([2, 3], ["--unused", "7"])
+
+
+def test_nothing_is_launched_into_a_state_folder_that_went_away(show: Show) -> None:
+    """It would have been made anew, where nobody knows of the runs that hold GPUs."""
+    panel = counter_form(show)
+    panel.wait_for(assigned(0, 0))
+    state = StateDirectory().root
+    state.rename(state.with_name("moved"))
+    panel.press("F2")
+    panel.wait_for(STATE_GONE)
+    panel.press("n")
+    panel.wait_for("✘ the state folder .*")
+    assert not state.exists()
 
 
 SCALED = """\

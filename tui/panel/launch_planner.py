@@ -161,6 +161,9 @@ class PlannerHere(LaunchPlanner):
         app, state, snapshot = self._parts.app, self._parts.state, self._parts.snapshot
         reading = snapshot.reading if snapshot else None
         runs = snapshot.runs if snapshot else ()
+        if request is not None and (problem := self._parts.commands.feed.missing()):
+            failed(problem)
+            return
 
         def work() -> None:
             try:

@@ -180,6 +180,9 @@ class RunCommands:
         from runners.lifecycle.control.start import start_together
         from runners.verify.verify import VerificationFailed
 
+        # It would be made anew, and know nothing of the runs that hold GPUs.
+        if problem := self.feed.missing():
+            raise FresnelError(problem)
         checked = any(spec.verify for spec in specs)
         notice = "running the preset's checks…" if checked else "waiting for a reading of the GPUs…"
         slow = threading.Timer(_SLOW_S, self._notify, (notice,))

@@ -191,7 +191,7 @@ class SnapshotFeed:
 
     def _take(self) -> PanelSnapshot:
         """Read everything once; a problem becomes a line in the snapshot, never an exception."""
-        problem = self._missing()
+        problem = self.missing()
         try:
             # One that somebody has removed must not come back by a sampler's start.
             if not problem and (not self.read_only or os.access(self.state.root, os.W_OK)):
@@ -243,7 +243,7 @@ class SnapshotFeed:
             ended=self._index.ended,
         )
 
-    def _missing(self) -> str:
+    def missing(self) -> str:
         """What to say where the state folder has been there, and is no longer."""
         if not self._was_there or not is_gone(self.state.root):
             return ""

@@ -147,7 +147,9 @@ class CockpitScreen(PaintedOnce[None]):
         runs = snapshot.runs if snapshot else ()
         view = next((run_view for run_view in runs if run_view.run.id == self._shown), None)
         lines: list[str] = []
-        if snapshot is not None and not self.read_only and not (runs or self.remote.count):
+        if snapshot is not None and snapshot.problem and not runs:
+            lines = [snapshot.problem]
+        elif snapshot is not None and not self.read_only and not (runs or self.remote.count):
             from tui.panel.cockpit.first_steps import first_steps
 
             lines = first_steps(snapshot)

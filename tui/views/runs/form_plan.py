@@ -106,8 +106,10 @@ def form_plan(state: StateDirectory, specs: Sequence[RunSpec]) -> FormPlan:
     launch = Planner(state, specs).plan(None if specs[0].parallel is None else 1)
     runs = [_run(planned) for planned in launch.runs]
     reading = latest(state)
-    if len(specs) > 1 or reading is None:
+    if len(specs) > 1:
         return FormPlan(runs, starts=starts_of(launch.own))
+    if reading is None:
+        return FormPlan(runs)
     spec = specs[0]
     return FormPlan(runs, peak_memory_by_gpu(state, spec.preset, spec.name, reading.gpus))
 
