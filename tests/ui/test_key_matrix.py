@@ -84,6 +84,15 @@ async def test_keys_without_anything_to_change_say_so(monkeypatch: pytest.Monkey
         assert not silent
 
 
+async def test_a_view_that_cannot_be_kept_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with panel_with_a_run(monkeypatch) as pilot:
+        (panel := StateDirectory().panel).unlink(missing_ok=True)
+        panel.mkdir()  # even root writes no file there
+        await pilot.press("V", "s", *"mine", "enter")
+        await until(pilot, lambda: bool(pilot.app._notifications))
+        assert str(panel) in next(iter(pilot.app._notifications)).message
+
+
 async def test_esc_out_of_a_zoomed_log_shows_the_pinned_one_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

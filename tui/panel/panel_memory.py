@@ -11,9 +11,10 @@ def recall(state: StateDirectory) -> dict[str, Any]:
     return read_json(state.panel) or {}
 
 
-def remember(state: StateDirectory, **values: object) -> None:
-    """Keep these beside what is remembered; a folder that cannot be written forgets them."""
+def remember(state: StateDirectory, **values: object) -> bool:
+    """Keep these beside what is remembered; False where the folder cannot be written."""
     try:
         write_json(state.panel, {**recall(state), **values})
     except OSError:
-        pass
+        return False
+    return True

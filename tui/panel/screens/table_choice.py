@@ -202,7 +202,9 @@ class ViewsScreen(Dialog[SavedView | None]):
 
     def _keep(self, views: list[SavedView]) -> None:
         self._views = views
-        remember(self._state, views=msgspec.to_builtins(views))
+        if not remember(self._state, views=msgspec.to_builtins(views)):
+            notice = f"kept until this list is closed: {self._state.panel} cannot be written"
+            self.notify(notice, severity="warning", markup=False)
         self._refresh()
 
     def _refresh(self) -> None:
