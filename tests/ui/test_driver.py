@@ -29,7 +29,9 @@ class Keys(TerminalDriver):
         self.keys: list[str] = []
 
     def process_message(self, message: Message) -> None:
-        if isinstance(message, events.Key):
+        if isinstance(message, events.Paste):
+            self.keys.append(f"pasted {message.text}")
+        elif isinstance(message, events.Key):
             self.keys.append(message.key if message.character is None else message.character)
 
     def type(self, piece: bytes) -> None:
@@ -76,6 +78,15 @@ def test_escape_alone_is_a_key(driver: Keys) -> None:
     eventually(lambda: driver.keys == ["\x1b"])
     driver.type(b"q")
     eventually(lambda: driver.keys == ["\x1b", "q"])
+
+
+@pytest.mark.parametrize("size", [1, 5, 100])
+def test_nothing_of_a_paste_is_a_key(driver: Keys, size: int) -> None:
+    """A copied log may have colours: what followed one was typed, `x` and `y` among it."""
+    typed = b"a\x1b[200~\x1b[31mred\x1b[0m\n\x1bxy\x7f\tz\x1b[201~b"
+    for i in range(0, len(typed), size):
+        driver.type(typed[i : i + size])
+    eventually(lambda: driver.keys == ["a", "pasted red\nxy\tz", "b"], what="one paste")
 
 
 def test_a_terminal_that_is_gone_is_waited_for_without_work(driver: Keys) -> None:

@@ -19,6 +19,7 @@ from textual.message import Message
 
 from tui.panel.terminal.line import QUESTION, Line
 from tui.panel.terminal.output import TerminalOutput
+from tui.panel.terminal.pasted_text import PastedText
 from tui.panel.terminal.textual_private import XTermParser
 
 MOUSE: Final = {
@@ -163,7 +164,7 @@ class TerminalDriver(LinuxDriver):
         Textual's own looks ten times a second whether it is to end, which costs an idle panel a
         tenth of its processor time.
         """
-        parser = XTermParser()
+        parser, pasted = XTermParser(), PastedText()
         decode = getincrementaldecoder("utf-8")("replace").decode
         ready = select.poll()
         ready.register(self.fileno, select.POLLIN)
@@ -181,7 +182,8 @@ class TerminalDriver(LinuxDriver):
                 # Two ticks longer than Textual's delay: the parser is asked once more after it.
                 settled = time.monotonic() + constants.ESCAPE_DELAY + 2 * _TICK_S
                 # Half a character is no text yet, and no text means the end to the parser.
-                for event in parser.feed(text) if (text := decode(data)) else ():
+                text = pasted.cleaned(decode(data))
+                for event in parser.feed(text) if text else ():
                     self.process_message(event)
             elif self.exit_event.is_set():
                 return
