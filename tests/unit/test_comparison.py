@@ -45,6 +45,12 @@ def test_settings_in_a_shell_s_line_are_found_behind_what_a_plan_puts_before_it(
     assert found["command"].startswith("python train.py")
 
 
+@pytest.mark.parametrize("flag", ["--opt=lr=3e-4", "--opt lr=3e-4", "t=1 --set lr=3e-4 bs=2"])
+def test_a_setting_inside_a_flag_s_value_is_found_by_its_name(flag: str) -> None:
+    run = make_run(State.DONE, plan=make_plan(argv=["python", "t.py", *flag.split()]))
+    assert started_with(run)["lr"] == "3e-4"
+
+
 def test_the_same_number_spelled_otherwise_is_no_difference() -> None:
     assert same("3e-4", "0.0003") and same(None, None) and same("a", "a")
     assert not same("3e-4", "3e-5") and not same("1", None) and not same("1", "one")
