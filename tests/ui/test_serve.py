@@ -19,6 +19,7 @@ from typing import Any
 import psutil
 import pytest
 
+from runners.host.identity import host_name
 from runners.state.layout import StateDirectory
 from tests.process.conftest import end_everything
 from tests.screen_text import NO_RUNS, RUNS_HELP
@@ -81,6 +82,7 @@ async def test_the_address_that_was_printed_shows_the_panel_and_keys_reach_it(
             text = await answer.text()
             assert f'"ws://127.0.0.1:{served.port}{served.place}/ws"' in text
             assert "googleapis" not in text
+            assert f"<title>fresnel-tui · {host_name()}</title>" in text
             assert "frame-ancestors 'none'" in answer.headers["Content-Security-Policy"]
         page = Page()
         async with served.socket(client) as socket:

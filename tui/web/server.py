@@ -7,12 +7,14 @@ import signal
 from asyncio.subprocess import PIPE, Process
 from collections.abc import Sequence
 from contextlib import suppress
+from html import escape
 from typing import Any
 
 from aiohttp import WSCloseCode, web
 from textual_serve.app_service import AppService
 from textual_serve.server import Server, to_int
 
+from runners.host.identity import host_name
 from tui.web.auth import TokenAuth
 
 _HEARTBEAT_S = 15
@@ -102,7 +104,9 @@ class PanelServer(Server):
         self.public_url = f"http://{request.host}"
         page = await super().handle_index(request)
         assert isinstance(page, web.Response) and page.text is not None
-        page.text = _FOREIGN_FONT.sub("", page.text).replace("</body>", _FOCUS)
+        title = f"<head><title>fresnel-tui · {escape(host_name())}</title>"
+        text = page.text.replace("<head>", title, 1).replace("</body>", _FOCUS)
+        page.text = _FOREIGN_FONT.sub("", text)
         return page
 
     async def handle_websocket(self, request: web.Request) -> web.WebSocketResponse:
