@@ -80,6 +80,14 @@ class ChosenPlace:
         """` on NAME` for a sentence; empty of this machine."""
         return f" on {self.place.name}" if self.place.name else ""
 
+    def named(self, text: str) -> str:
+        """The commands that a text names, with the machine they are about."""
+        if not self.place.name:
+            return text
+        from runners.places.ssh.commands_there import named_from_here
+
+        return named_from_here(text, self.place.name)
+
     @property
     def session(self) -> Session | None:
         """Its open session; None without one, and before that is known."""

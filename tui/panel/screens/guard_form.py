@@ -113,7 +113,7 @@ class GuardScreen(PlaceForm):
     def _show(self) -> None:
         try:
             lines = consequences(self._rule(), self.place.session, self._unfetched)
-            text = Text("\n".join(lines))
+            text = Text(self.place.named("\n".join(lines)))
         except FresnelError as error:
             text = Text(str(error), style="yellow")
         self.query_one("#guard-says", Static).update(text)
