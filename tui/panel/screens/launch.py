@@ -41,6 +41,7 @@ from tui.views.runs.form_plan import FormPlan
 from tui.views.runs.launch_choices import LaunchChoice, own_command
 
 NOT_LAUNCHED = "typed, and not launched"
+_WIDTHS = [(0, "-narrow"), (100, "-broad"), (160, "-vast")]
 _TYPED_WITHIN_S = 0.1
 """Between two keys of somebody who types on: a plan waits for the last of them."""
 
@@ -49,9 +50,7 @@ class LaunchScreen(FormDialog):
     """Launches what was chosen on the machine that was chosen."""
 
     BINDINGS: ClassVar[list[BindingType]] = LAUNCH_KEYS
-    HORIZONTAL_BREAKPOINTS = [  # noqa: RUF012 (Textual declares it)
-        *((0, "-narrow"), (100, "-broad"), (160, "-vast"))
-    ]
+    HORIZONTAL_BREAKPOINTS = _WIDTHS
 
     def __init__(
         self,
@@ -355,8 +354,7 @@ class LaunchScreen(FormDialog):
 
     def _show_problem(self, problem: str) -> None:
         if is_open(self):
-            # A key of presets, which the form has under a plainer name.
-            self._plan_view.show_problem(problem.replace("working_directory: ", "folder: "))
+            self._plan_view.show_problem(problem)
 
     @property
     def _plan_view(self) -> PlanView:

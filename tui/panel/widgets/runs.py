@@ -259,18 +259,22 @@ class RunPane(RowList):
 
     def apply_view(self, query: str, choice: TableChoice) -> None:
         """Show what a filter finds, otherwise as chosen."""
+        here = self.key
         self._filter.end(query)
-        self.choose(choice._replace(query=self.lines.choice.query))
+        self.choose(choice._replace(query=self.lines.choice.query), here)
 
     def header_clicked(self, x: int) -> None:
         """Sort by the column whose heading was clicked."""
         self.action_choose("column", x)
 
-    def choose(self, choice: TableChoice) -> None:
-        """Show what was chosen: another order, filter, metric or folding."""
+    def choose(self, choice: TableChoice, key: str | None = None) -> None:
+        """Show what was chosen: another order, filter, metric or folding; `key` is where the cursor
+        was before, the line that it is on where it is None.
+        """
+        key = key or self.key
         # The run under the cursor too: a key must not act on one that nobody sees any longer.
-        here = None if self._filter.active else self.key
-        self._target.wanted = self.lines.choose(choice, self.key) or self._target.wanted or here
+        here = None if self._filter.active else key
+        self._target.wanted = self.lines.choose(choice, key) or self._target.wanted or here
         self._arranging.arrange(self.lines)
         self._lay_out()
 

@@ -96,6 +96,8 @@ class PlanView(Vertical):
         """Show why there is no plan."""
         self._stop_waiting()
         self._outcome = None
+        # A key of presets, which the form has under a plainer name.
+        problem = problem.replace("working_directory: ", "folder: ")
         text = Text(mask_text(problem), style="red")
         self._draw(Text.assemble(("✘ ", "red"), text), text)
 
