@@ -134,6 +134,7 @@ MEMORY = r"memory .*[GM]/"
 # ---- the launch form
 
 FORM = "Launch a run"
+STATE_FOLDER = "the state folder"
 STATE_GONE = r"is gone: removed"
 FOR_EXAMPLE = r"for example on \w+: "
 """Where several machines might run it: whose plan it is."""

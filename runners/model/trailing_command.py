@@ -2,6 +2,12 @@
 
 from collections.abc import Sequence
 
+HERE_ONLY = (
+    *("up", "host", "push", "fetch", "fetches", "nodes", "secret", "serve", "demo", "schema"),
+    *("reset-terminal", "completion", "pictures", "report", "best", "prices"),
+)
+"""The commands that cannot be done on another machine."""
+
 
 def split_at_dashes(line: Sequence[str]) -> tuple[list[str], list[str]]:
     """The arguments before a bare `--`, which are for us, and all others from it on."""

@@ -31,6 +31,7 @@ from tests.screen_text import (
     RUNS_HELP,
     RUNS_PANE,
     SQUARE_ROOT,
+    STATE_FOLDER,
     STATE_GONE,
     STOP_COMMAND,
     again,
@@ -174,7 +175,7 @@ def test_nothing_is_launched_into_a_state_folder_that_went_away(show: Show) -> N
     panel.press("F2")
     panel.wait_for(STATE_GONE)
     panel.press("n")
-    panel.wait_for("✘ the state folder .*")
+    panel.wait_for(f"✘ {STATE_FOLDER}")
     assert not state.exists()
 
 

@@ -2,8 +2,7 @@
 
 from collections.abc import Sequence
 
-from runners.model.trailing_command import split_at_dashes
-from runners.places.ssh.commands_there import HERE_ONLY
+from runners.model.trailing_command import HERE_ONLY, split_at_dashes
 from tui.cli.command_table import ALIASES, COMMANDS
 from tui.cli.parsing import UsageError
 

@@ -3,12 +3,8 @@
 import re
 
 from runners.model.late_pattern import late_pattern
+from runners.model.trailing_command import HERE_ONLY
 
-HERE_ONLY = (
-    *("up", "host", "push", "fetch", "fetches", "nodes", "secret", "serve", "demo", "schema"),
-    *("reset-terminal", "completion", "pictures", "report", "best", "prices"),
-)
-"""The commands that cannot be done on another machine."""
 _NAMED = late_pattern(r"`fresnel-tui ([a-z][a-z-]*)((?: (?!-- )[^`\s]+)*)([^`]*)`")
 
 

@@ -268,12 +268,8 @@ class RunPane(RowList):
         self.action_choose("column", x)
 
     def choose(self, choice: TableChoice, key: str | None = None) -> None:
-        """Show what was chosen: another order, filter, metric or folding; `key` is where the cursor
-        was before, the line that it is on where it is None.
-        """
-        key = key or self.key
-        # The run under the cursor too: a key must not act on one that nobody sees any longer.
-        here = None if self._filter.active else key
+        """Show what was chosen; the cursor stays with the run of `key`: keys act on what is seen."""
+        here = None if self._filter.active else (key := key or self.key)
         self._target.wanted = self.lines.choose(choice, key) or self._target.wanted or here
         self._arranging.arrange(self.lines)
         self._lay_out()

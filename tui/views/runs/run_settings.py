@@ -37,9 +37,9 @@ def started_with(run: Run) -> dict[str, str]:
 def _flags(argv: tuple[str, ...]) -> dict[str, str]:
     found = argv_settings(argv)
     found.pop("command", None)
-    for words in tuple(found.values()):
+    for values in tuple(found.values()):
         # A flag for settings of any name: `--opt=lr=0.1`, `-o lr=0.1`.
-        for name, equals, value in (word.partition("=") for word in words.split()):
+        for name, equals, value in (word.partition("=") for word in values.split()):
             if equals and name.isidentifier():
                 found.setdefault(name, value)
     return found
