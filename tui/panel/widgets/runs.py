@@ -268,9 +268,9 @@ class RunPane(RowList):
         self.action_choose("column", x)
 
     def choose(self, choice: TableChoice, key: str | None = None) -> None:
-        """Show what was chosen; the cursor stays with the run of `key`: keys act on what is seen."""
-        here = None if self._filter.active else (key := key or self.key)
-        self._target.wanted = self.lines.choose(choice, key) or self._target.wanted or here
+        """Show what was chosen; the cursor stays with its run, or that of `key`, and in sight."""
+        wanted = self.lines.choose(choice, key or self.key) or self._target.wanted
+        self._target.wanted = wanted or (None if self._filter.active else key or self.key)
         self._arranging.arrange(self.lines)
         self._lay_out()
 
