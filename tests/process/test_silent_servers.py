@@ -1,10 +1,5 @@
-"""A file server that does not answer: what lies on it is left out, and said; nothing waits for it.
+"""A file server that does not answer: what lies on it is left out, and said; nothing waits for it."""
 
-A file system of this kernel that nobody serves stands for one: whoever looks at a file in it waits.
-"""
-
-import ctypes
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,9 +10,8 @@ from runners.host.bounded_glob import SearchBudget, acting_budget, bounded_glob
 from runners.host.files import ABSENT, absence, is_folder, is_there, modified_at
 from runners.host.mounts import real_path
 from tests.process.conftest import CommandLine
+from tests.silence import silent_folder
 from tests.support import eventually
-
-_DETACHED = 2
 
 
 @pytest.fixture
@@ -25,19 +19,9 @@ def silent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A folder that nothing is heard of."""
     folder = tmp_path / "server"
     folder.mkdir()
-    libc = ctypes.CDLL(None, use_errno=True)
-    try:
-        device = os.open("/dev/fuse", os.O_RDWR | os.O_CLOEXEC)
-    except OSError as problem:
-        pytest.skip(f"no file system can be made here: {problem}")
-    options = f"fd={device},rootmode=40000,user_id={os.getuid()},group_id={os.getgid()}"
-    if libc.mount(b"nobody", bytes(folder), b"fuse", 0, options.encode()):
-        os.close(device)
-        pytest.skip(f"nothing may be mounted here: {os.strerror(ctypes.get_errno())}")
-    monkeypatch.setattr(mounts, "_MOUNTS", type(mounts._MOUNTS)())
-    yield folder
-    libc.umount2(bytes(folder), _DETACHED)
-    os.close(device)  # Whoever still waits is told that nobody is there.
+    with silent_folder(folder):
+        monkeypatch.setattr(mounts, "_MOUNTS", type(mounts._MOUNTS)())
+        yield folder
 
 
 def test_looks_at_it_end(silent: Path) -> None:

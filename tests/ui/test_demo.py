@@ -17,7 +17,7 @@ from tests.support import eventually
 from tests.terminal import REPOSITORY, Terminal, headless, panel_command
 from tests.ui.conftest import Show
 from tui.cli.demo import RUNS
-from tui.cli.reset_terminal import SEQUENCES
+from tui.views.safe import SWITCHED_OFF
 
 
 def test_the_demo_shows_its_runs_and_leaves_nothing(
@@ -83,7 +83,7 @@ def test_a_terminal_is_mended_after_a_kill() -> None:
     command = panel_command("reset-terminal")
     done = subprocess.run(command, env=environment, stdin=own, stdout=own, check=False)
     assert done.returncode == 0
-    assert os.read(window, 4096).decode() == SEQUENCES
+    assert os.read(window, 4096).decode() == SWITCHED_OFF
     assert termios.tcgetattr(own)[3] & (termios.ECHO | termios.ICANON)
     os.close(own)
     os.close(window)

@@ -7,14 +7,7 @@ import termios
 from contextlib import suppress
 
 from runners.model.errors import WrongInput
-
-SEQUENCES = (
-    "\x1b[<u"  # Kitty's keyboard protocol
-    "\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1006l\x1b[?1015l\x1b[?1016l"  # the mouse
-    "\x1b[?1004l\x1b[?2004l\x1b[?2026l\x1b[?2048l"  # focus, pasting, updates at once, sizes
-    "\x1b[?1049l\x1b[?25h\x1b[?7h\x1b[0m\x1b(B"  # screen, cursor, wrapping, colours, letters
-)
-"""What a panel switches on, switched off. xterm, "Control Sequences", and Kitty's protocols."""
+from tui.views.safe import SWITCHED_OFF
 
 
 def run_reset_terminal(arguments: argparse.Namespace) -> None:
@@ -22,7 +15,7 @@ def run_reset_terminal(arguments: argparse.Namespace) -> None:
     if not sys.stdout.isatty():
         raise WrongInput("standard output is no terminal", "run it in the one to be mended")
     # Past `sys.stdout`, which lets no control sequence through.
-    os.write(sys.stdout.fileno(), SEQUENCES.encode())
+    os.write(sys.stdout.fileno(), SWITCHED_OFF.encode())
     with suppress(termios.error):
         _cook(sys.stdout.fileno())
 

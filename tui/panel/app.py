@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import Iterable, Sequence
 from contextlib import aclosing
+from functools import partial
 from typing import ClassVar
 
 from textual import work
@@ -16,6 +17,7 @@ from textual.binding import Binding, BindingType
 from textual.message import Message
 from textual.screen import Screen
 
+from runners.host.mounts import silent_server
 from runners.host.replaced_code import REPLACED, is_replaced
 from runners.model.errors import ExitCode, FresnelError
 from runners.model.spec import RunSpec
@@ -27,6 +29,7 @@ from tui.panel.hotkeys import hotkey
 from tui.panel.notifications import MOST_NOTICES, changes_between, show_notification
 from tui.panel.panel_memory import remember
 from tui.panel.run_commands import RunCommands
+from tui.panel.terminal.driver import TerminalDriver
 from tui.panel.terminal.osc import desktop_notice, send
 from tui.panel.terminal.terminal_app import TerminalApp
 from tui.panel.theme.themes import (
@@ -101,6 +104,8 @@ class PanelApp(TerminalApp):
         self.app_resume_signal.subscribe(self, lambda _: self.refresh(layout=True))
         self.theme_changed_signal.subscribe(self, lambda theme: self._keep_theme(theme.name))
         self._watch()
+        if isinstance(self.terminal, TerminalDriver):
+            self.terminal.held_up.server = partial(silent_server, str(self.state.root))
         self.set_timer(_PAINTED_S, self._collect_again)
         if problem := theme_problem(self, self.settings.panel.theme):
             self.notify(problem, severity="warning", timeout=10)

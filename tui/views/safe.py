@@ -19,6 +19,13 @@ _UNSAFE = late_pattern(
 OUTPUT = "the output"
 """As what an OSError names a standard stream that takes no more."""
 _BREAKS = late_pattern("[\t\n]")
+SWITCHED_OFF = (
+    "\x1b[<u"  # Kitty's keyboard protocol
+    "\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1006l\x1b[?1015l\x1b[?1016l"  # the mouse
+    "\x1b[?1004l\x1b[?2004l\x1b[?2026l\x1b[?2048l"  # focus, pasting, updates at once, sizes
+    "\x1b[?1049l\x1b[?25h\x1b[?7h\x1b[0m\x1b(B"  # screen, cursor, wrapping, colours, letters
+)
+"""What a panel switches on, switched off. xterm, "Control Sequences", and Kitty's protocols."""
 
 
 def safe(text: str) -> str:

@@ -4,6 +4,7 @@ import asyncio
 import os
 import select
 import signal
+import termios
 import threading
 import time
 from codecs import getincrementaldecoder
@@ -21,6 +22,7 @@ from runners.model.late_pattern import late_pattern
 from tui.panel.terminal.line import QUESTION, Line
 from tui.panel.terminal.output import TerminalOutput
 from tui.panel.terminal.textual_private import XTermParser
+from tui.views.safe import SWITCHED_OFF, safe_cell
 
 MOUSE: Final = {
     on: "".join(f"\x1b[?{mode}{'h' if on else 'l'}" for mode in (1000, 1003, 1015, 1006))
@@ -28,6 +30,13 @@ MOUSE: Final = {
 }
 """What gives the mouse to the panel, or back to the terminal: clicks, movement, far columns."""
 _TICK_S = 0.02
+_CHECKED_EVERY_S = 1.0
+_TAKEN_WITHIN_S = 3.0
+_DONE_S = 0.5
+_TOLD = " A file server does not answer: q leaves, runs go on."
+_LEAVES = b"\x03\x11q"
+"""Ctrl+C, Ctrl+Q, q."""
+_EXIT_CODE = 1
 _PASTE, _PASTED = "\x1b[200~", "\x1b[201~"
 _CONTROLS = late_pattern(r"\x1b\[[0-9;:?]*[@-~]|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 """No text in what is pasted; colours go whole, so that nothing is left of them."""
@@ -66,6 +75,72 @@ class PastedText:
                 if end:
                     done += _CONTROLS.sub("", body), end
         return "".join(done)
+
+
+class HeldUp:
+    """Tells whoever types that a file server holds up the panel, and lets them out.
+
+    The loop then waits in the kernel: nothing is painted and no key is taken. The thread that reads
+    keys notices; what is typed meanwhile is for nobody, for it would all be done at once, unseen,
+    when the server is back. All but `taken` is for that thread.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._since: float | None = None
+        self.server: Callable[[], str] = str
+        """The folder of the server that does not answer; empty where it is not that."""
+        self.repaint: Callable[[], Any] = str
+        """Called in the loop when it goes on after something was told."""
+        self.is_told = False
+
+    @property
+    def is_asked(self) -> bool:
+        """Whether something was typed that the loop has not taken."""
+        return self._since is not None
+
+    def typed(self) -> None:
+        """Ask the loop whether it takes what was typed."""
+        if self._since is None:
+            self._since = time.monotonic()
+            with suppress(RuntimeError):  # the loop has ended
+                # What was typed is done before.
+                self._loop.call_soon_threadsafe(self._loop.call_later, _DONE_S, self.taken)
+
+    def taken(self) -> None:
+        """The loop goes on."""
+        was_told, self.is_told, self._since = self.is_told, False, None
+        if was_told:
+            self.repaint()
+
+    def check(self) -> None:
+        """Tell in the top line once the loop has taken nothing for seconds, and a server is why."""
+        since = self._since
+        if since is None or time.monotonic() - since < _TAKEN_WITHIN_S or self.is_told:
+            return
+        if folder := self.server():
+            self.is_told = True
+            line = f"{_TOLD} The panel waits for {safe_cell(folder)} "
+            _write(f"\x1b7\x1b[1;1H\x1b[0;7m{line}\x1b[0m\x1b8")
+
+    def leave(self, data: bytes, settings: list[Any] | None) -> None:
+        """End the process, if it is told and `data` asks for it; the terminal gets its `settings`.
+
+        In this thread: the loop's is not to be had.
+        """
+        if not (self.is_told and any(key in data for key in _LEAVES)):
+            return
+        _write(SWITCHED_OFF)
+        if settings is not None:
+            with suppress(termios.error):
+                termios.tcsetattr(0, termios.TCSANOW, settings)
+        os._exit(_EXIT_CODE)
+
+
+def _write(text: str) -> None:
+    """Past the queue of what is painted, which ends where the loop stands."""
+    with suppress(OSError):
+        os.write(2, text.encode())
 
 
 class Driven(App[None]):
@@ -120,6 +195,8 @@ class TerminalDriver(LinuxDriver):
         if isinstance(app, Driven):
             app.terminal = self
         self._here = asyncio.get_running_loop()
+        self.held_up = HeldUp(self._here)
+        self.held_up.repaint = self._start_afresh
         self._output: TerminalOutput | None = None
         self._is_lent = False
         self._questions = self._answers = 0
@@ -207,10 +284,18 @@ class TerminalDriver(LinuxDriver):
         # An Escape is a key of its own once nothing has followed it for a while.
         settled = 0.0
         while True:
-            waits = time.monotonic() < settled
-            found = {number for number, _ in ready.poll(_TICK_S * 1000 if waits else None)}
+            if time.monotonic() < settled:
+                within_s: float | None = _TICK_S
+            else:
+                within_s = _CHECKED_EVERY_S if self.held_up.is_asked else None
+            found = {number for number, _ in ready.poll(within_s and within_s * 1000)}
+            self.held_up.check()
             if self.fileno in found:
                 data = os.read(self.fileno, _READ_BYTES)
+                self.held_up.leave(data, self.attrs_before)
+                if self.held_up.is_told and data:
+                    continue
+                self.held_up.typed()
                 if not data:  # the terminal is gone: no more keys
                     ready.unregister(self.fileno)
                     self._is_gone = True
