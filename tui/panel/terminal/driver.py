@@ -86,7 +86,7 @@ class HeldUp:
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._loop = loop
+        self._here = loop
         self._since: float | None = None
         self.server: Callable[[], str] = str
         """The folder of the server that does not answer; empty where it is not that."""
@@ -105,7 +105,7 @@ class HeldUp:
             self._since = time.monotonic()
             with suppress(RuntimeError):  # the loop has ended
                 # What was typed is done before.
-                self._loop.call_soon_threadsafe(self._loop.call_later, _DONE_S, self.taken)
+                self._here.call_soon_threadsafe(self._here.call_later, _DONE_S, self.taken)
 
     def taken(self) -> None:
         """The loop goes on."""
