@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator
 from functools import lru_cache
 
-from runners.host.mounts import is_mounted, silent_server
+from runners.host.mounts import is_mounted, no_answer, silent_server
 
 MOST_NAMES = 50_000
 WITHIN_S = 1.0
@@ -23,7 +23,7 @@ _LOOK_AT_CLOCK_EVERY = 256
 
 
 class SearchBudget:
-    """How many names a search may still look at, and until when; what it left out once too few.
+    """How many names a search may still look at, and until when; `cut` says what was left out.
 
     A server that does not answer is waited for if `patient`, else left out too.
     """
@@ -53,7 +53,7 @@ class SearchBudget:
         """Whether `path` may be looked at: nothing would answer from a server that is silent."""
         server = "" if self._patient else silent_server(path)
         if server:
-            self.cut = f"the file server of {server} does not answer"
+            self.cut = no_answer(server)
         return not server
 
 

@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import IO, Any
 
-from runners.host.mounts import silent_server
+from runners.host.mounts import no_answer, silent_server
 
 ABSENT = "no such file or folder"
 PLAIN_LIMIT = 64 << 20
@@ -48,7 +48,7 @@ def absence(path: Path | str) -> str:
     In whatever folder it lies and however long it is: no OSError, no ValueError.
     """
     if server := silent_server(str(path)):
-        return f"the file server of {server} does not answer"
+        return no_answer(server)
     try:
         os.stat(path)
     except (FileNotFoundError, NotADirectoryError):

@@ -57,6 +57,11 @@ def silent_server(path: str) -> str:
         return "" if _SERVERS[point].answers() else point
 
 
+def no_answer(server: str) -> str:
+    """In words, that the server of what is mounted there does not answer."""
+    return f"the file server of {server} does not answer"
+
+
 def real_path(path: str) -> str:
     """`path` without links in it; as it is written where its server does not answer."""
     return os.path.abspath(path) if silent_server(path) else os.path.realpath(path)
@@ -102,7 +107,9 @@ class _Server:
             patience = 0.0
         import select  # few machines have a server of files
 
-        if not select.select([self._pipe], [], [], patience)[0]:
+        ended = select.poll()  # `select` takes no number from 1024 on
+        ended.register(self._pipe, select.POLLIN)
+        if not ended.poll(patience * 1000):
             return False
         os.close(self._pipe)
         self._pipe = -1
@@ -116,7 +123,10 @@ class _Server:
     def _ask(self) -> bool:
         """Look for a name that nobody can know but the server; False where that is not possible."""
         name = f"{self._point}/.asked-by-{os.getpid()}-{time.monotonic_ns()}"
-        ours, theirs = os.pipe()
+        try:
+            ours, theirs = os.pipe()
+        except OSError:
+            return False  # so many files are open that nobody can be asked
         try:
             # By its path and without variables: what they name may lie on the same server.
             self._pid = os.posix_spawn(

@@ -1,10 +1,12 @@
 """Which file system a path is on: by the kernel's table, over links, without a look at a server."""
 
 import os
+import resource
 from pathlib import Path
 
 import pytest
 
+from runners.host import mounts
 from runners.host.mounts import filesystem_of, silent_server
 
 
@@ -53,3 +55,21 @@ def test_no_path_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         assert silent_server(path) == ""
         assert filesystem_of(Path(path), table(tmp_path)) == "ext4"
     os.chdir(tmp_path)
+
+
+def test_a_process_with_many_open_files_can_ask_too(tmp_path: Path) -> None:
+    """Its descriptors have numbers above 1024, which `select` refuses."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard < 2048:
+        pytest.skip("not so many files may be open here")
+    server = mounts._Server(str(tmp_path))
+    opened: list[int] = []
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 2048), hard))
+    try:
+        while not opened or opened[-1] < 1100:
+            opened.append(os.open(os.devnull, os.O_RDONLY))
+        assert server.answers()
+    finally:
+        for number in opened:
+            os.close(number)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

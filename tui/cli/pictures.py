@@ -2,6 +2,7 @@
 
 import argparse
 
+from runners.host.mounts import no_answer, silent_server
 from runners.state.layout import StateDirectory
 from runners.state.runs import find_run
 from runners.watch.pictures import RunPicture, find_pictures
@@ -22,7 +23,9 @@ def run_pictures(arguments: argparse.Namespace) -> None:
     elif pictures:
         print_table(_HEADINGS, [_row(picture) for picture in pictures])
     else:
-        echo(f"no PNG or JPEG file of {run.name or run.id} was found")
+        server = silent_server(run.plan.working_directory) if run.plan else ""
+        why = f": {no_answer(server)}" if server else ""
+        echo(f"no PNG or JPEG file of {run.name or run.id} was found{why}")
 
 
 def _to_json(picture: RunPicture) -> dict[str, object]:
