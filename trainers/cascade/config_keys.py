@@ -203,10 +203,7 @@ KEYS: dict[ConfigSection, dict[str, Key]] = {
         "log_every_n_steps": Key(whole(1), None),
         "validate_every_n_epochs": Key(whole(1), 1),
     },
-    ConfigSection.WANDB: {
-        "enabled": Key(flag, False),
-        "project": Key(text, "hybrid-vit-cascade"),
-    },
+    ConfigSection.WANDB: {"enabled": Key(flag, False), "project": Key(text, "hybrid-vit-cascade")},
 }
 
 ALIASES = {

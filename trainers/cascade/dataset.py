@@ -168,12 +168,7 @@ class PatientSet(Dataset[dict[str, Any]]):
     (1, D, D, D) int16, of which unit_from_hu makes the same to the bit: half as much to send.
     """
 
-    def __init__(
-        self,
-        data: PatientData,
-        patients: Sequence[Patient],
-        seed: int = 0,
-    ) -> None:
+    def __init__(self, data: PatientData, patients: Sequence[Patient], seed: int = 0) -> None:
         self.data, self.patients, self.seed = data, patients, seed
 
     def __len__(self) -> int:

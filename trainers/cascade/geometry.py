@@ -156,10 +156,7 @@ def plane_grid(factors: Tensor, y: Tensor, x: Tensor) -> Tensor:
 
 
 def line_integrals(
-    volume: Tensor,
-    views: Sequence[str],
-    spacing: Tensor,
-    geometry: Geometry = PARALLEL,
+    volume: Tensor, views: Sequence[str], spacing: Tensor, geometry: Geometry = PARALLEL
 ) -> Tensor:
     """Return ∫ mu dl (B, V, D, D), without unit, of volumes (B, 1, D, D, D) in [-1, 1].
 

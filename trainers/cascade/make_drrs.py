@@ -51,11 +51,7 @@ from trainers.cascade.projector import unit_from_hu
 from trainers.common.bar import bar
 from trainers.common.device_flags import add_device_flags, use_threads
 from trainers.common.making import each_made, make_data
-from trainers.common.settings_parser import (
-    SettingsParser,
-    number_between,
-    output_folder,
-)
+from trainers.common.settings_parser import SettingsParser, number_between, output_folder
 from trainers.common.stopping import StopRequest, Watched
 
 MAXIMUM = 11.0

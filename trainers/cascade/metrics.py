@@ -90,10 +90,7 @@ class VolumeStatistics:
         self.mean += x
         self.count += 1
         self.sums += torch.stack(
-            (
-                torch.tensor(float(x.numel())),
-                *(part.sum() for part in (b, x, b * b, b * x, x * x)),
-            )
+            (torch.tensor(float(x.numel())), *(part.sum() for part in (b, x, b * b, b * x, x * x)))
         )
 
     def packed(self) -> Tensor:

@@ -69,33 +69,24 @@ def make_parser() -> SettingsParser:
     """Return the program's parser."""
     parser = SettingsParser("Sample a CT volume from X-rays with a trained cascade.", EXAMPLES)
     add = parser.add_argument
-    add(
-        "--checkpoint",
-        type=Path,
-        required=True,
-        help="stageN_best.pt, whose stage is the last one used, or cascade.safetensors",
-    )
+    # fmt: off
+    add("--checkpoint", type=Path, required=True,
+        help="stageN_best.pt, whose stage is the last one used, or cascade.safetensors")
     add("--frontal", type=Path, help="frontal X-ray; needed if the cascade was trained on one")
     add("--lateral", type=Path, help="lateral X-ray; the same")
-    add(
-        "--output",
-        type=output_file,
-        default=(run_directory() or Path()) / "ct.nii.gz",
-        help=".nii or .nii.gz",
-    )
+    add("--output", type=output_file, default=(run_directory() or Path()) / "ct.nii.gz",
+        help=".nii or .nii.gz")
     add("--samples", type=whole_number(1, 1000), default=8, help="draws that are averaged")
     add("--steps", type=whole_number(1), default=50, help="steps of the DDIM sampler")
     add("--eta", type=number_between(0, 1, closed=True), default=0.0, help="0: DDIM; 1: DDPM")
     add("--seed", type=seed_number, default=0, help="decides the draws")
     add("--field_of_view", type=number_between(1, 10_000), nargs=3, metavar=("D", "H", "W"),
         help="size in mm of the imaged part, front to back, top to bottom, across")  # fmt: skip
-    add(
-        "--like",
-        type=Path,
-        help="a NIfTI file, or folder of DICOM slices, whose place in space the volume takes",
-    )
+    add("--like", type=Path,
+        help="a NIfTI file, or folder of DICOM slices, whose place in space the volume takes")
     add("--flip_vertical", action="store_true", help="the X-rays stand on their heads")
     add("--truth", type=Path, help="the CT, to measure against and to show beside")
+    # fmt: on
     add_device_flags(parser, "two X-rays are read at once, there is nothing to share out")
     return parser
 

@@ -59,33 +59,24 @@ def make_parser() -> SettingsParser:
         "python trainers/gaussian/evaluate.py --checkpoint best.pt --data_dir images/training",
     )
     add = parser.add_argument
-    add(
-        "--checkpoint", type=Path, required=True, help="of this trainer or of the Fresnel project's"
-    )
-    add(
-        "--data_dir",
-        type=Path,
-        help="folder of images and features/; without it: built-in photographs",
-    )
-    add(
-        "--output_dir",
-        type=output_folder,
-        default=Path("evaluation"),
-        help="where the figures and the picture go",
-    )
+    # fmt: off
+    add("--checkpoint", type=Path, required=True,
+        help="of this trainer or of the Fresnel project's")
+    add("--data_dir", type=Path,
+        help="folder of images and features/; without it: built-in photographs")
+    add("--output_dir", type=output_folder, default=Path("evaluation"),
+        help="where the figures and the picture go")
     add("--all", action="store_true", help="judge all photographs, those trained on too")
     add("--max_images", type=whole_number(1), help="as in training")
     add("--pair_gap", type=whole_number(0), default=0, help="judge unseen views, as in training")
     add("--held_out", type=number_between(0, 1), default=0.2, help="as in training")
     add("--image_size", type=whole_number(16, 4096), help="in pixels; without it: as trained")
     add("--batch_size", type=whole_number(1), default=4, help="images at once")
-    add(
-        "--blur",
-        type=number_between(0, 100),
-        help="variance in px² added to every Gaussian; else as trained",
-    )
+    add("--blur", type=number_between(0, 100),
+        help="variance in px² added to every Gaussian; else as trained")
     add("--lpips_dir", type=Path, help="folder of alexnet-owt-7be5be79.pth and lpips' alex.pth")
     add("--renderer", choices=BACKENDS, default="auto", help="what draws")
+    # fmt: on
     add_device_flags(parser)
     return parser
 
@@ -160,8 +151,7 @@ def report(
     means = {key: sum(float(row[key]) for row in rows) / len(rows) for key in keys}
     lpips = "" if "held_out_lpips" not in means else f", LPIPS {means['held_out_lpips']:.4f}"
     print(
-        f"result       PSNR {means[NAMES[0]]:.2f} dB, SSIM {means[NAMES[1]]:.4f}{lpips}",
-        flush=True,
+        f"result       PSNR {means[NAMES[0]]:.2f} dB, SSIM {means[NAMES[1]]:.4f}{lpips}", flush=True
     )
     if "unseen_psnr" in means:
         print(unseen_line(means), flush=True)

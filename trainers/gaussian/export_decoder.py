@@ -22,11 +22,7 @@ trainers.begin(__name__)
 
 from trainers.common.device_flags import add_device_flags, use_device
 from trainers.common.model_card import write_card
-from trainers.common.settings_parser import (
-    SettingsError,
-    SettingsParser,
-    output_file,
-)
+from trainers.common.settings_parser import SettingsError, SettingsParser, output_file
 from trainers.gaussian.export import export_onnx
 from trainers.gaussian.model_file import card_of
 from trainers.gaussian.trained import load_trained
@@ -39,15 +35,12 @@ def main(arguments: list[str] | None = None) -> int:
         "python trainers/gaussian/export_decoder.py --checkpoint best.pt --output"
         " models/gaussian_decoder.onnx",
     )
-    parser.add_argument(
-        "--checkpoint", type=Path, required=True, help="of this trainer or the Fresnel project's"
-    )
-    parser.add_argument(
-        "--output",
-        type=output_file,
-        default=Path("models/gaussian_decoder.onnx"),
-        help="file to write",
-    )
+    # fmt: off
+    parser.add_argument("--checkpoint", type=Path, required=True,
+        help="of this trainer or the Fresnel project's")
+    parser.add_argument("--output", type=output_file, default=Path("models/gaussian_decoder.onnx"),
+        help="file to write")
+    # fmt: on
     add_device_flags(parser, "one decoder is exported, there is nothing to share out")
     settings = parser.read(arguments)
     try:

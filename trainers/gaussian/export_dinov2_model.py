@@ -36,11 +36,7 @@ from torch import Tensor, nn
 
 from trainers.common.device_flags import add_device_flags, use_device
 from trainers.common.files import write_whole
-from trainers.common.settings_parser import (
-    SettingsError,
-    SettingsParser,
-    output_file,
-)
+from trainers.common.settings_parser import SettingsError, SettingsParser, output_file
 from trainers.gaussian.export import NEEDED
 from trainers.gaussian.geometry import GRID
 from trainers.gaussian.networks import SIDE
@@ -70,18 +66,14 @@ def make_parser() -> SettingsParser:
         " ~/models/dinov2-base",
     )
     add = parser.add_argument
+    # fmt: off
     add("--size", choices=sorted(CHANNELS), default="small", help="384, 768 or 1024 channels")
-    add(
-        "--weights",
-        metavar="FOLDER|NAME",
-        help="transformers weights; without it: facebook/dinov2-SIZE from the cache",
-    )
+    add("--weights", metavar="FOLDER|NAME",
+        help="transformers weights; without it: facebook/dinov2-SIZE from the cache")
     add("--output", type=output_file, help="the file to write; without it: models/dinov2_SIZE.onnx")
-    add(
-        "--download",
-        action="store_true",
-        help="let transformers fetch the weights if it does not have them",
-    )
+    add("--download", action="store_true",
+        help="let transformers fetch the weights if it does not have them")
+    # fmt: on
     add_device_flags(parser, "one network is exported, there is nothing to share out")
     return parser
 

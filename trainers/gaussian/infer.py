@@ -59,16 +59,13 @@ def make_parser() -> SettingsParser:
         " --azimuth 20 --elevation 10",
     )
     add = parser.add_argument
-    add(
-        "--checkpoint", type=Path, required=True, help="of this trainer or of the Fresnel project's"
-    )
+    # fmt: off
+    add("--checkpoint", type=Path, required=True,
+        help="of this trainer or of the Fresnel project's")
     add("--image", type=Path, required=True, help="the photograph")
-    add(
-        "--output_dir",
-        type=output_folder,
-        default=Path(),
-        help="where STEM.ply, STEM.bin and STEM.png go",
-    )
+    add("--output_dir", type=output_folder, default=Path(),
+        help="where STEM.ply, STEM.bin and STEM.png go")
+    # fmt: on
     _add_source_flags(parser)
     _add_view_flags(parser)
     add_device_flags(parser, "one photograph is read, there is nothing to share out")
@@ -77,60 +74,33 @@ def make_parser() -> SettingsParser:
 
 def _add_source_flags(parser: SettingsParser) -> None:
     add = parser.add_argument_group("features and depth").add_argument
-    add(
-        "--features",
-        type=Path,
-        metavar="FILE",
-        help="its features; else --features_model or features/ beside it",
-    )
-    add(
-        "--depth",
-        type=Path,
-        metavar="FILE",
-        help="its depth; else --depth_model or features/ beside it",
-    )
-    add(
-        "--features_model",
-        type=Path,
-        metavar="FILE|FOLDER",
-        help="DINOv2 as .onnx or transformers folder",
-    )
+    # fmt: off
+    add("--features", type=Path, metavar="FILE",
+        help="its features; else --features_model or features/ beside it")
+    add("--depth", type=Path, metavar="FILE",
+        help="its depth; else --depth_model or features/ beside it")
+    add("--features_model", type=Path, metavar="FILE|FOLDER",
+        help="DINOv2 as .onnx or transformers folder")
     add("--depth_model", type=Path, metavar="FILE|FOLDER", help="Depth Anything, the same")
-    add(
-        "--depth_polarity",
-        choices=POLARITIES,
-        help=(
-            "what --depth and --depth_model give; without it: what a transformers folder says of"
-            " itself, else disparity (larger is nearer)"
-        ),
-    )
+    add("--depth_polarity", choices=POLARITIES,
+        help="what --depth and --depth_model give; without it: what a transformers folder says of"
+        " itself, else disparity (larger is nearer)")
+    # fmt: on
 
 
 def _add_view_flags(parser: SettingsParser) -> None:
     add = parser.add_argument_group("picture").add_argument
-    add(
-        "--size",
-        type=whole_number(16, 4096),
-        help="side of the PNG in pixels; without it: as trained",
-    )
-    add(
-        "--elevation",
-        type=number_between(-90, 90, closed=True),
-        default=0.0,
-        help="of the view, in degrees",
-    )
-    add(
-        "--azimuth",
-        type=number_between(-360, 360, closed=True),
-        default=0.0,
-        help="of the view, in degrees",
-    )
-    add(
-        "--blur",
-        type=number_between(0, 100),
-        help="variance in px² added to every Gaussian; else as trained",
-    )
+    # fmt: off
+    add("--size", type=whole_number(16, 4096),
+        help="side of the PNG in pixels; without it: as trained")
+    add("--elevation", type=number_between(-90, 90, closed=True), default=0.0,
+        help="of the view, in degrees")
+    add("--azimuth", type=number_between(-360, 360, closed=True), default=0.0,
+        help="of the view, in degrees")
+    add("--blur", type=number_between(0, 100),
+        help="variance in px² added to every Gaussian; else as trained")
     add("--renderer", choices=BACKENDS, default="auto", help="what draws the PNG")
+    # fmt: on
 
 
 @torch.no_grad()

@@ -46,261 +46,128 @@ def make_parser(**defaults: Any) -> SettingsParser:
 
 def _add_data_flags(parser: SettingsParser) -> None:
     add = parser.add_argument_group("data").add_argument
-    add(
-        "--data_dir",
-        type=Path,
-        help="folder of images and features/; without it: built-in photographs",
-    )
-    add(
-        "--features",
-        choices=("auto", "dinov2", "patch"),
-        default="auto",
-        help=(
-            "DINOv2 files or descriptors of the image's pixels; auto: dinov2 with --data_dir, else"
-            " patch"
-        ),
-    )
-    add(
-        "--feature_dim",
-        type=int,
-        choices=sorted(FEATURE_SUFFIXES),
-        help="of DINOv2's features; without it: what the files are",
-    )
-    add(
-        "--max_images",
-        type=whole_number(2),
-        help="use at most so many images, held-out ones included",
-    )
-    add(
-        "--held_out", type=number_between(0, 1), default=0.2, help="share of the images to judge by"
-    )
-    add(
-        "--image_size",
-        type=whole_number(16, 2048),
-        default=64,
-        help="side of the square images, pixels",
-    )
-    add(
-        "--pair_gap",
-        type=whole_number(0),
-        default=0,
-        metavar="PLACES",
-        help="learn from the view so many places on in its scene, too; see prepare_scenes.py",
-    )
+    # fmt: off
+    add("--data_dir", type=Path,
+        help="folder of images and features/; without it: built-in photographs")
+    add("--features", choices=("auto", "dinov2", "patch"), default="auto",
+        help="DINOv2 files or descriptors of the image's pixels; auto: dinov2 with --data_dir, else"
+        " patch")
+    add("--feature_dim", type=int, choices=sorted(FEATURE_SUFFIXES),
+        help="of DINOv2's features; without it: what the files are")
+    add("--max_images", type=whole_number(2),
+        help="use at most so many images, held-out ones included")
+    add("--held_out", type=number_between(0, 1), default=0.2,
+        help="share of the images to judge by")
+    add("--image_size", type=whole_number(16, 2048), default=64,
+        help="side of the square images, pixels")
+    add("--pair_gap", type=whole_number(0), default=0, metavar="PLACES",
+        help="learn from the view so many places on in its scene, too; see prepare_scenes.py")
     add("--unseen_weight", type=number_between(0, 1000), default=1.0, help="weight of its loss")
-    add(
-        "--cache_mb",
-        type=whole_number(0),
-        default=512,
-        help="megabytes of read images and features to keep in memory, for all workers; 0: none",
-    )
-    add(
-        "--probe_batch",
-        action="store_true",
-        help=(
-            "find the largest batch that fits by single steps, print it and end; nothing is trained"
-        ),
-    )
+    add("--cache_mb", type=whole_number(0), default=512,
+        help="megabytes of read images and features to keep in memory, for all workers; 0: none")
+    add("--probe_batch", action="store_true",
+        help="find the largest batch that fits by single steps, print it and end; nothing is"
+        " trained")
+    # fmt: on
 
 
 def _add_model_flags(parser: SettingsParser) -> None:
     add = parser.add_argument_group("model").add_argument
     some = whole_number(1)
-    add(
-        "--experiment",
-        type=_experiment,
-        default=2,
-        metavar="{2,4,5}",
-        help="2: an MLP for every patch; 4: Fibonacci spiral; 5: neural cellular automaton",
-    )
-    add(
-        "--gaussians_per_patch",
-        type=whole_number(1, 64),
-        default=4,
-        help="Gaussians per patch, of 37 x 37",
-    )
-    add(
-        "--use_depth_fusion",
-        action="store_true",
-        help="tell the decoder the depth image too (experiment 2)",
-    )
+    # fmt: off
+    add("--experiment", type=_experiment, default=2, metavar="{2,4,5}",
+        help="2: an MLP for every patch; 4: Fibonacci spiral; 5: neural cellular automaton")
+    add("--gaussians_per_patch", type=whole_number(1, 64), default=4,
+        help="Gaussians per patch, of 37 x 37")
+    add("--use_depth_fusion", action="store_true",
+        help="tell the decoder the depth image too (experiment 2)")
     add("--depth_feature_dim", type=some, default=64, help="channels of the encoded depth image")
-    add(
-        "--n_spiral_points",
-        type=whole_number(8, 100_000),
-        default=377,
-        help="points of experiments 4 and 5",
-    )
+    add("--n_spiral_points", type=whole_number(8, 100_000), default=377,
+        help="points of experiments 4 and 5")
     add("--nca_steps", type=some, default=16, help="steps of the automaton")
     add("--nca_neighbors", type=some, default=6, help="neighbours a cell listens to")
-    add(
-        "--nca_step_size",
-        type=number_between(0, 10),
-        default=0.1,
-        help="what its learned step size begins at",
-    )
-    add(
-        "--dropout",
-        type=number_between(0, 1, closed=True),
-        default=0.0,
-        help="after each hidden layer; upstream's 0.1 makes colours greyer",
-    )
+    add("--nca_step_size", type=number_between(0, 10), default=0.1,
+        help="what its learned step size begins at")
+    add("--dropout", type=number_between(0, 1, closed=True), default=0.0,
+        help="after each hidden layer; upstream's 0.1 makes colours greyer")
+    # fmt: on
 
 
 def _add_drawing_flags(parser: SettingsParser) -> None:
     add = parser.add_argument_group("drawing").add_argument
-    add(
-        "--geometry",
-        choices=("auto", *GEOMETRIES),
-        default="auto",
-        help=(
-            "patch: ours, right side up; upstream: row 0 at the bottom, depth inverted, as the"
-            " Fresnel project's own checkpoints were trained; patch-sigmoid: ours as it was before"
-            " colours were linear; auto: the checkpoint's, else patch"
-        ),
-    )
-    add(
-        "--renderer",
-        choices=BACKENDS,
-        default="auto",
-        help="auto: gsplat on CUDA if installed, compiled loops on a CPU with numba, else torch",
-    )
-    add(
-        "--blur",
-        type=number_between(0, 100),
-        default=UPSTREAM_BLUR,
-        help="variance in px² added to every Gaussian; viewers of .ply files add 0.3",
-    )
-    add(
-        "--export_onnx",
-        action=argparse.BooleanOptionalAction,
-        default=True,
-        help="write gaussian_decoder_expN.onnx at the end where onnx and onnxscript are installed",
-    )
+    # fmt: off
+    add("--geometry", choices=("auto", *GEOMETRIES), default="auto",
+        help="patch: ours, right side up; upstream: row 0 at the bottom, depth inverted, as the"
+        " Fresnel project's own checkpoints were trained; patch-sigmoid: ours as it was before"
+        " colours were linear; auto: the checkpoint's, else patch")
+    add("--renderer", choices=BACKENDS, default="auto",
+        help="auto: gsplat on CUDA if installed, compiled loops on a CPU with numba, else torch")
+    add("--blur", type=number_between(0, 100), default=UPSTREAM_BLUR,
+        help="variance in px² added to every Gaussian; viewers of .ply files add 0.3")
+    add("--export_onnx", action=argparse.BooleanOptionalAction, default=True,
+        help="write gaussian_decoder_expN.onnx at the end where onnx and onnxscript are installed")
+    # fmt: on
 
 
 def _add_loss_flags(parser: SettingsParser) -> None:
     add = parser.add_argument_group("loss").add_argument
     weight = number_between(0, 1000, closed=True)
+    # fmt: off
     add("--ssim_weight", type=weight, default=0.5, help="weight of 1 - SSIM")
-    add(
-        "--depth_weight",
-        type=weight,
-        default=0.1,
-        help="weight of the depth term, where there are depth files",
-    )
-    add(
-        "--lpips_weight",
-        type=weight,
-        default=0.1,
-        help="weight of LPIPS; it is off, and says so, where its weight files are not found",
-    )
+    add("--depth_weight", type=weight, default=0.1,
+        help="weight of the depth term, where there are depth files")
+    add("--lpips_weight", type=weight, default=0.1,
+        help="weight of LPIPS; it is off, and says so, where its weight files are not found")
     add("--lpips_dir", type=Path, help="folder of alexnet-owt-7be5be79.pth and lpips' alex.pth")
     add("--use_frequency_loss", action="store_true", help="compare amplitude spectra too")
     add("--frequency_loss_weight", type=weight, default=0.1, help="its weight")
     add("--high_freq_weight", type=weight, default=2.0, help="how much more high frequencies count")
-    add(
-        "--frequency_cutoff",
-        type=number_between(0, 1),
-        default=0.1,
-        help="where high begins, cycles/px",
-    )
+    add("--frequency_cutoff", type=number_between(0, 1), default=0.1,
+        help="where high begins, cycles/px")
     add("--use_vlm_guidance", action="store_true", help="weigh L1 by features/*_vlm_density.npy")
-    add(
-        "--vlm_weight",
-        type=number_between(0, 1, closed=True),
-        default=0.5,
-        help="how much: pixels weigh (1-w) + w * density",
-    )
+    add("--vlm_weight", type=number_between(0, 1, closed=True), default=0.5,
+        help="how much: pixels weigh (1-w) + w * density")
+    # fmt: on
 
 
 def _add_schedule_flags(parser: SettingsParser) -> None:
     add = parser.add_argument_group("fast training (HFTS)").add_argument
-    add(
-        "--fast_mode",
-        action="store_true",
-        help=(
-            f"--train_window {FAST_WINDOW} --train_resolution {FAST_RESOLUTION}"
-            f" --validate_every {FAST_VALIDATE}, each unless given; the last --final_share of the"
-            " epochs is trained in full"
-        ),
-    )
-    add(
-        "--train_window",
-        type=whole_number(0, GRID),
-        metavar="PATCHES",
-        help="train on random windows of so many patches a side; 0: whole images",
-    )
-    add(
-        "--train_resolution",
-        type=whole_number(0, 2048),
-        metavar="PX",
-        help="image size of the first half of the cheap epochs; 0: as --image_size",
-    )
-    add(
-        "--progressive_schedule",
-        action=argparse.BooleanOptionalAction,
-        default=False,
-        help="begin with 1 Gaussian per patch, split into 2, 4 and all by half of the cheap epochs",
-    )
-    add(
-        "--stochastic_k",
-        type=whole_number(0),
-        default=0,
-        metavar="N",
-        help=(
-            "leave out Gaussians at random and strengthen the others so that the mean picture is"
-            " the same; at least N, and at least as many as the opacities add up to, are drawn;"
-            " 0: all"
-        ),
-    )
-    add(
-        "--final_share",
-        type=number_between(0, 1),
-        default=Savings.final_share,
-        help="share of the epochs of the last phase; at least one epoch",
-    )
-    add(
-        "--validate_every",
-        type=whole_number(1),
-        metavar="EPOCHS",
-        help="judge on held-out images every so many epochs and after the last; without it: 1",
-    )
+    # fmt: off
+    add("--fast_mode", action="store_true",
+        help=f"--train_window {FAST_WINDOW} --train_resolution {FAST_RESOLUTION}"
+        f" --validate_every {FAST_VALIDATE}, each unless given; the last --final_share of the"
+        " epochs is trained in full")
+    add("--train_window", type=whole_number(0, GRID), metavar="PATCHES",
+        help="train on random windows of so many patches a side; 0: whole images")
+    add("--train_resolution", type=whole_number(0, 2048), metavar="PX",
+        help="image size of the first half of the cheap epochs; 0: as --image_size")
+    add("--progressive_schedule", action=argparse.BooleanOptionalAction, default=False,
+        help="begin with 1 Gaussian per patch, split into 2, 4 and all by half of the cheap epochs")
+    add("--stochastic_k", type=whole_number(0), default=0, metavar="N",
+        help="leave out Gaussians at random and strengthen the others so that the mean picture is"
+        " the same; at least N, and at least as many as the opacities add up to, are drawn;"
+        " 0: all")
+    add("--final_share", type=number_between(0, 1), default=Savings.final_share,
+        help="share of the epochs of the last phase; at least one epoch")
+    add("--validate_every", type=whole_number(1), metavar="EPOCHS",
+        help="judge on held-out images every so many epochs and after the last; without it: 1")
+    # fmt: on
 
 
 def _add_pose_flags(parser: SettingsParser) -> None:
     add = parser.add_argument_group("other views").add_argument
-    add(
-        "--multi_pose_augmentation",
-        action="store_true",
-        help=(
-            "train on turned views too, where the photograph turned by its depth files shows"
-            " something"
-        ),
-    )
-    add(
-        "--pose_range_elevation",
-        type=float,
-        nargs=2,
-        default=[-30.0, 45.0],
-        metavar="DEG",
-        help="from, to",
-    )
-    add(
-        "--pose_range_azimuth",
-        type=float,
-        nargs=2,
-        default=[0.0, 360.0],
-        metavar="DEG",
-        help="from, to",
-    )
-    add(
-        "--frontal_prob",
-        type=number_between(0, 1, closed=True),
-        default=0.3,
-        help="share of frontal steps",
-    )
+    # fmt: off
+    add("--multi_pose_augmentation", action="store_true",
+        help="train on turned views too, where the photograph turned by its depth files shows"
+        " something")
+    add("--pose_range_elevation", type=float, nargs=2, default=[-30.0, 45.0], metavar="DEG",
+        help="from, to")
+    add("--pose_range_azimuth", type=float, nargs=2, default=[0.0, 360.0], metavar="DEG",
+        help="from, to")
+    add("--frontal_prob", type=number_between(0, 1, closed=True), default=0.3,
+        help="share of frontal steps")
     add("--use_pose_encoding", action="store_true", help="tell the decoder the view (experiment 2)")
+    # fmt: on
 
 
 def _experiment(text: str) -> int:

@@ -58,17 +58,15 @@ def make_parser() -> SettingsParser:
         " pairs\npython trainers/gaussian/prepare_scenes.py --scenes garden --every 2",
     )
     add = parser.add_argument
+    # fmt: off
     add("--scenes", type=Path, required=True, help="a COLMAP folder, folders of these, or clips")
     add("--output_dir", type=output_folder, default=Path("pairs"), help="where the pictures go")
     add("--every", type=whole_number(1), default=1, help="take every so many-th view of a scene")
     add("--side", type=whole_number(16, 4096), default=518, help="of the pictures, in pixels")
-    add(
-        "--scene_scale",
-        type=number_between(0, 1e6),
-        default=1.0,
+    add("--scene_scale", type=number_between(0, 1e6), default=1.0,
         help="units of the decoder's world, whose depths are 2 to 4, that one of the scenes is;"
-        " COLMAP's points3D are brought to its middle first",
-    )
+        " COLMAP's points3D are brought to its middle first")
+    # fmt: on
     add_device_flags(
         parser, cpu_only="Pillow cuts the pictures, on one thread of each of --workers"
     )

@@ -77,24 +77,15 @@ def make_parser() -> SettingsParser:
         " ~/dinov2-base",
     )
     add = parser.add_argument
-    add(
-        "--config",
-        type=Path,
-        metavar="FILE",
-        help="YAML or JSON file of settings; flags win over it",
-    )
-    add(
-        "--data_dir",
-        type=Path,
-        default=Path("images/training"),
-        help="folder of images, not searched deeper",
-    )
-    add(
-        "--output_dir",
-        type=output_folder,
-        help="where the files go; without it: features/ in the data folder",
-    )
+    # fmt: off
+    add("--config", type=Path, metavar="FILE",
+        help="YAML or JSON file of settings; flags win over it")
+    add("--data_dir", type=Path, default=Path("images/training"),
+        help="folder of images, not searched deeper")
+    add("--output_dir", type=output_folder,
+        help="where the files go; without it: features/ in the data folder")
     add("--overwrite", action="store_true", help="make files anew that are there")
+    # fmt: on
     _add_network_flags(parser)
     add_device_flags(parser)
     _refuse_the_rest(parser)
@@ -103,35 +94,19 @@ def make_parser() -> SettingsParser:
 
 def _add_network_flags(parser: SettingsParser) -> None:
     add = parser.add_argument_group("networks").add_argument
+    # fmt: off
     add("--dinov2_size", choices=sorted(DIMS), default="small", help="384, 768 or 1024 channels")
-    add(
-        "--features_model",
-        type=Path,
-        metavar="FILE|FOLDER",
-        help="the .onnx file or transformers folder; without it: models/dinov2_SIZE.onnx",
-    )
-    add(
-        "--depth_model",
-        type=Path,
-        default=Path("models/depth_anything_v2_small.onnx"),
-        metavar="FILE|FOLDER",
-        help="the same for depth",
-    )
+    add("--features_model", type=Path, metavar="FILE|FOLDER",
+        help="the .onnx file or transformers folder; without it: models/dinov2_SIZE.onnx")
+    add("--depth_model", type=Path, default=Path("models/depth_anything_v2_small.onnx"),
+        metavar="FILE|FOLDER", help="the same for depth")
     add("--depth", action=argparse.BooleanOptionalAction, default=True, help="make depth files too")
-    add(
-        "--depth_size",
-        type=whole_number(8, 2048),
-        default=256,
-        help="side of the depth files, in pixels",
-    )
-    add(
-        "--depth_polarity",
-        choices=POLARITIES,
-        help=(
-            "what the depth network answers; without it: what a transformers folder says of itself,"
-            " else disparity (larger is nearer), as Depth Anything"
-        ),
-    )
+    add("--depth_size", type=whole_number(8, 2048), default=256,
+        help="side of the depth files, in pixels")
+    add("--depth_polarity", choices=POLARITIES,
+        help="what the depth network answers; without it: what a transformers folder says of"
+        " itself, else disparity (larger is nearer), as Depth Anything")
+    # fmt: on
 
 
 def _refuse_the_rest(parser: SettingsParser) -> None:

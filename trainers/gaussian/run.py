@@ -27,13 +27,7 @@ from trainers.common.schedules import scaled_rate
 from trainers.common.settings_parser import SettingsError
 from trainers.common.stopping import StopRequest
 from trainers.gaussian.decoder import MEANING, GaussianDecoder, geometry_of, refuse_older_meaning
-from trainers.gaussian.foreign import (
-    Foreign,
-    as_foreign,
-    load_optimiser,
-    load_weights,
-    read_any,
-)
+from trainers.gaussian.foreign import Foreign, as_foreign, load_optimiser, load_weights, read_any
 from trainers.gaussian.held import HeldPhotographs
 from trainers.gaussian.hfts import Phase, phase_of, split_gaussians
 from trainers.gaussian.options import savings

@@ -49,13 +49,13 @@ def make_parser() -> SettingsParser:
     """Return the program's parser: implant.py's, and what is only judged."""
     parser = implant.make_parser()
     parser.description = __doc__
+    # fmt: off
     parser.add_argument("--results", type=Path, help="folder of implants made before: only print")
-    parser.add_argument(
-        "--train_path", type=Path, help="the list trained on: a skull in both lists is refused"
-    )
-    parser.add_argument(
-        "--dataset", choices=tuple(PROTOCOLS), help="whose published table; by the cases' names"
-    )
+    parser.add_argument("--train_path", type=Path,
+        help="the list trained on: a skull in both lists is refused")
+    parser.add_argument("--dataset", choices=tuple(PROTOCOLS),
+        help="whose published table; by the cases' names")
+    # fmt: on
     return parser
 
 
@@ -79,11 +79,7 @@ def protocol_sentence(
     subjects = {row["case_name"].removeprefix(row["defect"]) for row in rows}
     defects = {row["defect"] for row in rows}
     found = len(subjects), len(defects), len(rows)
-    wanted = (
-        protocol.test_skulls,
-        protocol.defects,
-        protocol.test_skulls * protocol.defects,
-    )
+    wanted = (protocol.test_skulls, protocol.defects, protocol.test_skulls * protocol.defects)
     differing = []
     if found != wanted:
         differing.append(
@@ -140,11 +136,7 @@ def evaluate(settings: argparse.Namespace) -> int:
     name = settings.dataset or ("SkullFix" if rows[0]["defect"] == "all" else "SkullBreak")
     protocol = PROTOCOLS[name]
     data = "Made-up skulls. " if settings.made_up else ""
-    lines = [
-        *table(rows, protocol, name),
-        "",
-        data + protocol_sentence(rows, protocol, training),
-    ]
+    lines = [*table(rows, protocol, name), "", data + protocol_sentence(rows, protocol, training)]
     print("\n".join(["", *lines]), flush=True)
     write_text_whole(folder / "evaluation.md", "\n".join(lines) + "\n")
     return code

@@ -40,23 +40,12 @@ from trainers.common.holding import hold_folders
 from trainers.common.main_program import run_main
 from trainers.common.ranks import Ranks, join_ranks
 from trainers.common.report import EventLog, run_directory
-from trainers.common.settings_parser import (
-    SettingsParser,
-    output_folder,
-    seed_number,
-    whole_number,
-)
+from trainers.common.settings_parser import SettingsParser, output_folder, seed_number, whole_number
 from trainers.common.stopping import StopRequest, Watched
 from trainers.implants.completing import SAMPLE, complete_truly, missing_cases, run_program
 from trainers.implants.trained_models import AUTO, SHIPPED, find_model
 from trainers.implants.unet import TRAINER, load_unet
-from trainers.skulls.listing import (
-    SkullSample,
-    check_clouds,
-    check_volumes,
-    csv_text,
-    read_listing,
-)
+from trainers.skulls.listing import SkullSample, check_clouds, check_volumes, csv_text, read_listing
 from trainers.skulls.made_up import make_up
 from trainers.voxelization.cases import Output
 from trainers.voxelization.generate import (
@@ -263,10 +252,7 @@ def make_implants(settings: argparse.Namespace) -> int:
             folder,
             members=settings.members,
             made_with=describe_making(
-                voxelizer,
-                members,
-                made_with(syn),
-                *([describe_making(unet)] if unet else []),
+                voxelizer, members, made_with(syn), *([describe_making(unet)] if unet else [])
             ),
             rivals=rivals,
         ),

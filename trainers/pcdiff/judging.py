@@ -20,11 +20,7 @@ from trainers.common.ranks import Ranks, sum_over_ranks
 from trainers.common.stopping import StopRequest, Watched
 from trainers.pcdiff.completing import noise_predictor
 from trainers.pcdiff.data import SkullPoints
-from trainers.pcdiff.diffusion import (
-    PointDiffusion,
-    gaussian_noise_losses,
-    noise_losses,
-)
+from trainers.pcdiff.diffusion import PointDiffusion, gaussian_noise_losses, noise_losses
 from trainers.pcdiff.model import PVCNN
 from trainers.pcdiff.pictures import views, write_ply, write_sheet
 from trainers.pcdiff.samplers import Sampling, draw

@@ -64,13 +64,7 @@ from trainers.skulls.listing import (
 )
 from trainers.skulls.metrics import bounding_box
 from trainers.skulls.surfaces import surface_cloud
-from trainers.skulls.volumes import (
-    check_axes,
-    read_volume,
-    replace_file,
-    write_array,
-    write_arrays,
-)
+from trainers.skulls.volumes import check_axes, read_volume, replace_file, write_array, write_arrays
 
 CPU_ONLY = (
     "volumes and clouds are made by NumPy, on one thread of each of --workers"

@@ -101,7 +101,7 @@ ONE_VALUE: dict[str, tuple[Any, str]] = {
 
 REFUSED = {
     "generation.refinement.": "the fork's refinement is not offered; the mirror baseline stands"
-    " beside every figure instead",
+    " beside every figure instead"
 }
 """Beginnings of keys that are refused whatever they say."""
 

@@ -46,11 +46,7 @@ from trainers.common.holding import hold_folders
 from trainers.common.main_program import run_main
 from trainers.common.ranks import join_ranks
 from trainers.common.report import EventLog, finite, run_directory
-from trainers.common.settings_parser import (
-    SettingsParser,
-    output_folder,
-    whole_number,
-)
+from trainers.common.settings_parser import SettingsParser, output_folder, whole_number
 from trainers.common.stopping import StoppedError, StopRequest
 from trainers.skulls.listing import SkullDataError
 from trainers.skulls.metrics import summarise

@@ -16,11 +16,7 @@ from trainers.common.errors import SettingsError
 from trainers.common.main_program import add_optimiser_flags, add_run_flags
 from trainers.common.ranks import Ranks, join_ranks
 from trainers.common.report import run_directory
-from trainers.common.settings_parser import (
-    SettingsParser,
-    output_folder,
-    whole_number,
-)
+from trainers.common.settings_parser import SettingsParser, output_folder, whole_number
 from trainers.voxelization.config import read_config
 
 EXAMPLES = """
