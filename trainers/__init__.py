@@ -8,6 +8,7 @@ cores trained in 19 instead of 34 s (alone 8.6 and 9.7 instead of 7.7 and 9.2), 
 """
 
 import gc
+import io
 import os
 import signal
 import sys
@@ -20,18 +21,21 @@ def begin(name: str) -> None:
 
     PyTorch takes seconds to import, on a disk that is not warm half a minute. Only the program that
     was started says it (not its help, not another rank), and as its first line. Ctrl+C ends it at
-    once until its libraries are loaded: there is nothing to save.
+    once until its libraries are loaded: there is nothing to save. A line is written when it is
+    printed, into a file and through a pipe too.
     """
     quiet = {"-h", "--help"} & set(sys.argv[1:]) or os.environ.get("RANK", "0") != "0"
     if name != "__main__":
         return
     gc.disable()
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(line_buffering=True)
     # Libraries swallow it now and then while they are loaded, or answer it with a traceback.
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     if not quiet:
         program = Path(sys.argv[0])
-        print(f"loading      {program.parent.name}/{program.name}: its libraries", flush=True)
+        print(f"loading      {program.parent.name}/{program.name}: its libraries")
 
 
 def loaded() -> None:

@@ -109,7 +109,7 @@ def make_drrs(
     """Write the patients that are not there yet and return how many were. Raises SettingsError."""
     patients, problems = find_patients(source, ())
     for problem in problems:
-        print(f"left out     {problem}", flush=True)
+        print(f"left out     {problem}")
     beam = config.geometry
     sides = beam.field_of_view if isinstance(beam, ConeBeam) else cube_side(patients[0])
     write_calibration(folder, MAXIMUM, sides, config.stated_geometry, {"made_from": "CTs"})
@@ -152,7 +152,7 @@ def main(arguments: list[str] | None = None) -> int:
             settings.source, settings.folder, config, settings.spacing, settings.workers,
             settings.threads, stop.watched,
         )  # fmt: skip
-        print(f"{made} patients made: {settings.folder}", flush=True)
+        print(f"{made} patients made: {settings.folder}")
         return 0
 
     return make_data(make)

@@ -86,7 +86,7 @@ def make_patients(
     write_calibration(folder, MAXIMUM, (WIDTH,) * 3, geometry, {"made_up": made_up})
     missing = [place for place in range(count) if not (folder / patient_name(place)).is_dir()]
     if shown and missing:
-        print(f"making up    {len(missing)} patients in {folder}", flush=True)
+        print(f"making up    {len(missing)} patients in {folder}")
     write = partial(write_patient, folder, volume_size, image_size, seed, beam)
     made = each_made(write, missing, workers, watched)
     for _, wait in bar(made, "made-up patients", len(missing), shown=shown and bool(missing)):
@@ -190,7 +190,7 @@ def main(arguments: list[str] | None = None) -> int:
             settings.seed, geometry=geometry, workers=settings.workers, watched=stop.watched,
         )  # fmt: skip
         earlier = settings.count - made
-        print(f"{made} patients made, {earlier} were there: {settings.folder}", flush=True)
+        print(f"{made} patients made, {earlier} were there: {settings.folder}")
         return 0
 
     return make_data(make)

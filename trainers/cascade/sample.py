@@ -168,8 +168,7 @@ def sample(settings: argparse.Namespace) -> int:
     print(f"cascade      {number} stages up to {size}^3, X-rays {' and '.join(config.views)}")
     print(
         f"sampling     mean of {settings.samples} draws, {settings.steps} steps,"
-        f" eta {settings.eta:g}",
-        flush=True,
+        f" eta {settings.eta:g}"
     )
     found = cascade.run(
         xrays.to(device), [(settings.seed,)], settings.steps, settings.samples, number, settings.eta
@@ -208,7 +207,7 @@ def sample(settings: argparse.Namespace) -> int:
         )
     picture = settings.output.with_name(f"{stem}.png")
     write_comparison(picture, shown, f"{settings.output.name}: mean of {settings.samples} draws")
-    print(f"picture      {picture}", flush=True)
+    print(f"picture      {picture}")
     events = EventLog(run_directory())
     events.emit("image", path=picture.absolute(), caption=settings.output.name)
     events.emit("summary", values={"deviation_hu": float(spread.mean())})

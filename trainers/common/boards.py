@@ -69,7 +69,7 @@ class TensorBoardFiles:
             getattr(self._file, action)(*given)
         except OSError as problem:
             print(f"warning: TensorBoard's files are no longer written: {problem}",
-                  file=sys.stderr, flush=True)  # fmt: skip
+                  file=sys.stderr)  # fmt: skip
             self._file = None
 
 

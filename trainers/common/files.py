@@ -160,7 +160,7 @@ class LineFile:
 
 
 def _warn(text: str) -> None:
-    print(f"warning: {text}", file=sys.stderr, flush=True)
+    print(f"warning: {text}", file=sys.stderr)
 
 
 def sync_folder(folder: Path) -> None:

@@ -62,8 +62,7 @@ def _hold(folder: Path, flag: str) -> None:
     except _Unlockable as problem:
         print(
             f"note         {folder} cannot be locked ({problem}): that no other run writes there"
-            " is not checked",
-            flush=True,
+            " is not checked"
         )
     except OSError as problem:
         raise SettingsError(f"{folder} cannot be written: {problem.strerror}") from problem

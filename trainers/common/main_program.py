@@ -135,10 +135,10 @@ def _run(train: Callable[[argparse.Namespace], int], settings: argparse.Namespac
         return int(code or 0)
     except StoppedError:
         if rank_of() == 0:
-            print("stopped on request before the first step: nothing is to be saved", flush=True)
+            print("stopped on request before the first step: nothing is to be saved")
         return 0
     except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr, flush=True)
+        print("interrupted", file=sys.stderr)
         return 130
     except Exception as problem:
         stop_watching_workers()
@@ -147,7 +147,7 @@ def _run(train: Callable[[argparse.Namespace], int], settings: argparse.Namespac
             raise
         if rank == 0 or not told_by_leader(problem):
             where = f" on rank {rank}" if rank else ""
-            print(f"error{where}: {text}", file=sys.stderr, flush=True)
+            print(f"error{where}: {text}", file=sys.stderr)
         return 2 if isinstance(problem, SettingsError) else 1
     finally:
         release_folders()

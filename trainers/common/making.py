@@ -85,9 +85,9 @@ def make_data(work: Callable[[StopRequest], int]) -> int:
     try:
         return work(stop)
     except (StoppedError, KeyboardInterrupt):
-        print("stopped: what is made stays, and is not made again", file=sys.stderr, flush=True)
+        print("stopped: what is made stays, and is not made again", file=sys.stderr)
         asked = stop.reason if stop.reason in signal.Signals.__members__ else "SIGINT"
         return 128 + signal.Signals[asked]
     except (SettingsError, OSError) as problem:
-        print(f"error: {problem}", file=sys.stderr, flush=True)
+        print(f"error: {problem}", file=sys.stderr)
         return 2 if isinstance(problem, SettingsError) else 1

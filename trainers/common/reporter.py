@@ -57,12 +57,12 @@ class Reporter:
     def write(self, line: str) -> None:
         """Print a line at once."""
         if self.ranks.leads:
-            print(line, flush=True)
+            print(line)
 
     def warn(self, text: str) -> None:
         """Print a warning on stderr and report it as an alert."""
         if self.ranks.leads:
-            print(f"warning: {text}", file=sys.stderr, flush=True)
+            print(f"warning: {text}", file=sys.stderr)
             self.events.emit("alert", text=text)
 
     def phase(self, name: str, text: str = "") -> None:

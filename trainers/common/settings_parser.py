@@ -34,7 +34,7 @@ class SettingsParser(argparse.ArgumentParser):
         if message.startswith(beginning):
             flag = message.removeprefix(beginning).split()[0].partition("=")[0]
             message = f"unknown argument {flag}{nearest(flag, self._option_string_actions)}"
-        print(f"error: {message}", file=sys.stderr, flush=True)
+        print(f"error: {message}", file=sys.stderr)
         sys.exit(2)
 
     def parse_args(self, *arguments: Any) -> argparse.Namespace:  # type: ignore[override]

@@ -108,13 +108,12 @@ def evaluate_folder(settings: argparse.Namespace) -> int:
         raise SettingsError(f"--lpips_dir: {reason_off}")
     lpips = lpips.to(device) if lpips else None
     print(
-        f"found        {len(chosen)} photographs, {size} px, {decoder.gaussians:,} Gaussians each",
-        flush=True,
+        f"found        {len(chosen)} photographs, {size} px, {decoder.gaussians:,} Gaussians each"
     )
-    print(f"device       {describe_device(device)} ({reason})", flush=True)
-    print(f"checkpoint   {settings.checkpoint} ({trained.writer})", flush=True)
+    print(f"device       {describe_device(device)} ({reason})")
+    print(f"checkpoint   {settings.checkpoint} ({trained.writer})")
     if lpips is None:
-        print(f"lpips        off: {reason_off}", flush=True)
+        print(f"lpips        off: {reason_off}")
     order = list(range(len(chosen)))
     batches = [
         order[start : start + settings.batch_size]
@@ -135,7 +134,7 @@ def evaluate_folder(settings: argparse.Namespace) -> int:
     sheet = settings.output_dir / "contact_sheet.png"
     title = f"{settings.checkpoint.name} on {len(chosen)} photographs at {size} px"
     write_contact_sheet(sheet, torch.stack(images), torch.stack(renders), names, marks, title)
-    print(f"written      {settings.output_dir / 'figures.json'}, {sheet}", flush=True)
+    print(f"written      {settings.output_dir / 'figures.json'}, {sheet}")
     events = EventLog(run_directory())
     events.emit("image", path=sheet.absolute(), caption=title)
     events.emit("summary", values=means)
@@ -150,18 +149,12 @@ def report(
     keys = [key for key in rows[0] if key != "name"]
     means = {key: sum(float(row[key]) for row in rows) / len(rows) for key in keys}
     lpips = "" if "held_out_lpips" not in means else f", LPIPS {means['held_out_lpips']:.4f}"
-    print(
-        f"result       PSNR {means[NAMES[0]]:.2f} dB, SSIM {means[NAMES[1]]:.4f}{lpips}", flush=True
-    )
+    print(f"result       PSNR {means[NAMES[0]]:.2f} dB, SSIM {means[NAMES[1]]:.4f}{lpips}")
     if "unseen_psnr" in means:
-        print(unseen_line(means), flush=True)
-    print(f"mean colour  PSNR {means[NAMES[2]]:.2f} dB, SSIM {means[NAMES[3]]:.4f}", flush=True)
+        print(unseen_line(means))
+    print(f"mean colour  PSNR {means[NAMES[2]]:.2f} dB, SSIM {means[NAMES[3]]:.4f}")
     if means[NAMES[0]] <= means[NAMES[2]]:
-        print(
-            "warning: the model is no better than each image's mean colour",
-            file=sys.stderr,
-            flush=True,
-        )
+        print("warning: the model is no better than each image's mean colour", file=sys.stderr)
     written = {
         "checkpoint": str(settings.checkpoint),
         "range": [0, 1],

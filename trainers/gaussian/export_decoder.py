@@ -50,7 +50,7 @@ def main(arguments: list[str] | None = None) -> int:
         card = card_of(trained.decoder, trained.settings, trained.figures, {})
         card_path = write_card(settings.output, card)
     except (SettingsError, ArithmeticError, RuntimeError) as problem:
-        print(f"error: {str(problem).splitlines()[0]}", file=sys.stderr, flush=True)
+        print(f"error: {str(problem).splitlines()[0]}", file=sys.stderr)
         return 2 if isinstance(problem, SettingsError) else 1
     size = settings.output.stat().st_size / 1e6
     print(

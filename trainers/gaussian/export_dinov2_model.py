@@ -116,7 +116,7 @@ def export(settings: argparse.Namespace) -> int:
     module = PatchTokens(load_model(settings)).eval()
     path = settings.output or Path(f"models/dinov2_{settings.size}.onnx")
     pixels = torch.randn(1, 3, SIDE, SIDE, generator=torch.Generator().manual_seed(0))
-    print(f"exporting    DINOv2 {settings.size}, {CHANNELS[settings.size]} channels", flush=True)
+    print(f"exporting    DINOv2 {settings.size}, {CHANNELS[settings.size]} channels")
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         logging.getLogger("torch.onnx").setLevel(logging.ERROR)
@@ -138,11 +138,8 @@ def export(settings: argparse.Namespace) -> int:
             )
         written = draft.read_bytes()
     write_whole(path, lambda file: file.write(written))
-    print(
-        f"written      {path} ({len(written) / 1e6:.1f} MB, onnxruntime differs by {apart:.1e})",
-        flush=True,
-    )
-    print(f"next         preprocess_training_data.py --dinov2_size {settings.size}", flush=True)
+    print(f"written      {path} ({len(written) / 1e6:.1f} MB, onnxruntime differs by {apart:.1e})")
+    print(f"next         preprocess_training_data.py --dinov2_size {settings.size}")
     return 0
 
 
@@ -165,7 +162,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         return export(settings)
     except (SettingsError, ArithmeticError, RuntimeError) as problem:
-        print(f"error: {str(problem).splitlines()[0]}", file=sys.stderr, flush=True)
+        print(f"error: {str(problem).splitlines()[0]}", file=sys.stderr)
         return 2 if isinstance(problem, SettingsError) else 1
 
 

@@ -30,8 +30,7 @@ def photograph_files(folder: Path, shown: bool = True) -> list[Path]:
         more = f", and {len(left) - 5} more" if len(left) > 5 else ""
         print(
             f"left out     {', '.join(left[:5])}{more}: of a kind that is not read; save as JPEG or"
-            " PNG",
-            flush=True,
+            " PNG"
         )
     found = [path for path in every if path.suffix.lower() in SUFFIXES]
     for earlier, later in pairwise(found):

@@ -133,13 +133,12 @@ def infer(settings: argparse.Namespace) -> int:
     write_whole(folder / f"{stem}.png", lambda file: picture.save(file, format="PNG"))
     print(
         f"{number} Gaussians of {settings.image.name} by {settings.checkpoint} ({trained.writer})"
-        f" on {describe_device(device)}",
-        flush=True,
+        f" on {describe_device(device)}"
     )
     if "disparity" not in batch:
-        print("no depth was given: all Gaussians lie on one plane", flush=True)
+        print("no depth was given: all Gaussians lie on one plane")
     for suffix in ("bin", "ply", "png"):
-        print(f"written      {folder / f'{stem}.{suffix}'}", flush=True)
+        print(f"written      {folder / f'{stem}.{suffix}'}")
     events = EventLog(run_directory())
     path = (folder / f"{stem}.png").absolute()
     events.emit("image", path=path, caption=f"{number} Gaussians of {settings.image.name}")
@@ -147,8 +146,7 @@ def infer(settings: argparse.Namespace) -> int:
     if camera.blur < 0.1:
         print(
             f"note         viewers blur by 0.3 px², here {camera.blur:g}: they show it a little"
-            " softer",
-            flush=True,
+            " softer"
         )
     return 0
 

@@ -110,10 +110,10 @@ def cut_picture(folder: Path, side: int, view: View) -> list[float]:
 
 def prepare(settings: argparse.Namespace, stop: StopRequest) -> int:
     """Write pictures and cameras and return the exit code."""
-    print(f"reading      {settings.scenes}", flush=True)
+    print(f"reading      {settings.scenes}")
     views = [view for view in read_scenes(settings.scenes) if view.place % settings.every == 0]
     scenes = {view.scene for view in views}
-    print(f"found        {len(views)} views of {len(scenes)} scenes", flush=True)
+    print(f"found        {len(views)} views of {len(scenes)} scenes")
     cameras: dict[str, Any] = {}
     cut = partial(cut_picture, settings.output_dir, settings.side)
     known = each_made(cut, views, settings.workers, stop.watched)
@@ -126,7 +126,7 @@ def prepare(settings: argparse.Namespace, stop: StopRequest) -> int:
             "known": share(),
         }
     write_text_whole(settings.output_dir / CAMERAS, json.dumps(cameras, indent=1) + "\n")
-    print(f"written      {settings.output_dir / CAMERAS}", flush=True)
+    print(f"written      {settings.output_dir / CAMERAS}")
     return 0
 
 

@@ -229,9 +229,9 @@ def preprocess(settings: argparse.Namespace, stop: StopRequest) -> int:
         raise SettingsError(f"{settings.data_dir} holds no images ({KINDS})")
     folder = settings.output_dir or settings.data_dir / "features"
     path = settings.features_model or Path(f"models/dinov2_{settings.dinov2_size}.onnx")
-    print(f"found        {len(images)} images in {settings.data_dir}", flush=True)
+    print(f"found        {len(images)} images in {settings.data_dir}")
     device, reason = use_device(settings)
-    print(f"device       {describe_device(device)} ({reason})", flush=True)
+    print(f"device       {describe_device(device)} ({reason})")
     features = load_network(path, "--features_model", "last_hidden_state", device)
     depth = (
         load_network(settings.depth_model, "--depth_model", "predicted_depth", device)
@@ -256,8 +256,8 @@ def preprocess(settings: argparse.Namespace, stop: StopRequest) -> int:
         else:
             process(pixels, item, settings, features, depth)
     made, earlier = len(missing) - len(unreadable), len(images) - len(missing)
-    print(f"made         {made} images, {earlier} were there already", flush=True)
-    print(f"features     {folder}", flush=True)
+    print(f"made         {made} images, {earlier} were there already")
+    print(f"features     {folder}")
     if unreadable:
         print(
             f"error: {len(unreadable)} images cannot be read: {'; '.join(unreadable[:5])}",

@@ -54,7 +54,7 @@ def choose_backend(asked: str, device: torch.device) -> tuple[str, str]:
     from trainers.gaussian.fused import why_not_gsplat
 
     if find_spec("gsplat") is not None:
-        print("compiling    gsplat's kernels, minutes if it is the first time here", flush=True)
+        print("compiling    gsplat's kernels, minutes if it is the first time here")
     reason = why_not_gsplat(device)
     if asked == "gsplat" and reason:
         raise SettingsError(f"--renderer gsplat: {reason}; use torch")

@@ -169,7 +169,7 @@ def prepare(settings: argparse.Namespace, stop: StopRequest) -> GaussianRun:
     hold_folders(ranks, "--output_dir", settings.output_dir)
     if ranks.leads:
         # The first word, before seconds of files read and packages loaded.
-        print("photographs  looked for and checked", flush=True)
+        print("photographs  looked for and checked")
     collection = stop.shared(ranks.device, lambda: load_data(settings, ranks.leads, stop.watched))
     settings.feature_dim, settings.geometry = collection.feature_dim, resolve_geometry(settings)
     backend, why = choose_backend(settings.renderer, ranks.device)

@@ -137,7 +137,7 @@ def evaluate(settings: argparse.Namespace) -> int:
     protocol = PROTOCOLS[name]
     data = "Made-up skulls. " if settings.made_up else ""
     lines = [*table(rows, protocol, name), "", data + protocol_sentence(rows, protocol, training)]
-    print("\n".join(["", *lines]), flush=True)
+    print("\n".join(["", *lines]))
     write_text_whole(folder / "evaluation.md", "\n".join(lines) + "\n")
     return code
 

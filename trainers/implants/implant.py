@@ -105,7 +105,7 @@ def find_samples(
         root = settings.output_dir.absolute() / "made_up"
         # One skull more than asked for: a set needs a training part.
         count, size = settings.made_up + 1, settings.made_up_size
-        print(f"loading      making up {count} skulls in {root}", flush=True)
+        print(f"loading      making up {count} skulls in {root}")
         held, seed = settings.made_up, MADE_UP_SEED
         workers = settings.workers
         make_up(root, count, size, held_out=held, seed=seed, workers=workers, watched=watched)
@@ -180,7 +180,7 @@ def complete(
         return True
     before, known = made_with(folder), existing_model(settings, "pcdiff")
     if known is not None and before not in ("", drawn_with(known, settings)):
-        print("completions  were drawn with other settings: all are drawn again", flush=True)
+        print("completions  were drawn with other settings: all are drawn again")
         # Before it is noted what the others are drawn with: a stop must not leave some of both.
         for drawn in folder.glob("*/sample.npy"):
             drawn.unlink()
@@ -189,11 +189,11 @@ def complete(
         # One with too few members would be taken as drawn.
         (folder / sample.case / "sample.npy").unlink(missing_ok=True)
     if not missing:
-        print("completions  all there already", flush=True)
+        print("completions  all there already")
         return True
     model = need_model(settings, "pcdiff")
     write_text_whole(folder.parent / MADE_WITH, drawn_with(model, settings))
-    print(f"completions  {len(missing)} cases by {model}", flush=True)
+    print(f"completions  {len(missing)} cases by {model}")
     listing = folder.parent / "to_complete.csv"
     listing.parent.mkdir(parents=True, exist_ok=True)
     # Those that are there too, which are left alone: a case is drawn by its place in the list.
@@ -232,10 +232,10 @@ def make_implants(settings: argparse.Namespace) -> int:
         existing_model(settings, "pcdiff")
     samples, root = find_samples(settings, stop.watched)
     print(f"found        {len(samples)} defective skulls in {root}")
-    print(f"device       {ranks.device} ({ranks.reason})", flush=True)
+    print(f"device       {ranks.device} ({ranks.reason})")
     events.emit("start", epochs=1, steps=len(samples), settings={"cases": len(samples)})
     voxelizer = need_model(settings, "voxelizer")
-    print(f"voxelizer    {voxelizer}", flush=True)
+    print(f"voxelizer    {voxelizer}")
     voxelization = load_voxelization(voxelizer, None, ranks.device)
     unet, rivals = find_rivals(settings, ranks)
     syn = output / ("completions_true" if settings.completions == "true" else "completions") / "syn"
@@ -258,7 +258,7 @@ def make_implants(settings: argparse.Namespace) -> int:
         ),
         members,
         stop=stop.asked,
-        write=lambda line: print(line, flush=True),
+        write=lambda line: print(line),
     )
     facts = {"ensemble_size": settings.num_ens, "completions": settings.completions}
     summary = write_benchmark(folder, rows, {**facts, "failures": failures})

@@ -94,7 +94,7 @@ def cloud_jobs(root: Path, points: int) -> list[Job]:
         )
     volumes = [path for path in volumes if not path.name.startswith(".")]
     for note in check_axes(volumes):
-        print(f"note         {note}", flush=True)
+        print(f"note         {note}")
     missing = [path for path in volumes if not cloud_of(path).is_file()]
     tell_older("clouds", ((cloud_of(path), path) for path in volumes))
     return [(make_cloud, (path, points), path) for path in missing]
@@ -114,8 +114,7 @@ def tell_older(what: str, made_from: Iterable[tuple[Path, Path]]) -> None:
         print(
             f"note         {len(older)} {what} are older than what they are made from and left as"
             f" they are, such as {older[0][0]} and {older[0][1]}: where that has changed, delete"
-            " them",
-            flush=True,
+            " them"
         )
 
 

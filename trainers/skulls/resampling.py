@@ -150,7 +150,7 @@ def resample_dataset(
     if not names:
         raise SkullDataError(f"{source / 'complete_skull'}: holds no .nrrd files")
     for note in check_axes(p for part in FOLDERS for p in sorted((source / part).rglob("*.nrrd"))):
-        print(f"note         {note}", flush=True)
+        print(f"note         {note}")
     for path in source.glob("*.csv"):
         text = path.read_text(encoding="utf-8")
         replace_file(

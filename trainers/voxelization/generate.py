@@ -317,7 +317,7 @@ def generate(settings: argparse.Namespace) -> int:
     )
     print(f"found        {len(cases)} cases of {layout} in {path}; data set in {root}")
     print(f"device       {ranks.device} ({ranks.reason})")
-    print(f"output       {folder}", flush=True)
+    print(f"output       {folder}")
     events = EventLog(run_directory())
     events.emit("start", epochs=1, steps=len(cases), settings={"cases": len(cases)})
     rows, failures = make_all(
@@ -329,7 +329,7 @@ def generate(settings: argparse.Namespace) -> int:
         values["generation.defect_point_count"],
         settings.overwrite,
         stop.asked,
-        lambda line: print(line, flush=True),
+        lambda line: print(line),
     )
     facts = {"ensemble_size": settings.num_ensemble, "failures": failures}
     summary = write_benchmark(folder, rows, facts)

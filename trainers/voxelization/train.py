@@ -87,7 +87,7 @@ from trainers.voxelization.validation import (
 def find_data(settings: argparse.Namespace, watched: Watched) -> tuple[list[Pair], list[Pair]]:
     """Return the training and the evaluation pairs, checked; make skulls up first where asked."""
     what = "skulls to make up" if settings.made_up else settings.train_path
-    print(f"loading      {what}", flush=True)
+    print(f"loading      {what}")
     EventLog(run_directory()).emit("phase", phase="loading", text=str(what))
     if settings.made_up is not None:
         root = settings.made_up_root or settings.output_dir.absolute() / "made_up"
