@@ -32,7 +32,6 @@ trainers.begin(__name__)
 
 import argparse
 import math
-from contextlib import nullcontext
 from functools import partial
 from typing import Any
 
@@ -65,17 +64,12 @@ from trainers.common.holding import hold_folders
 from trainers.common.loading import EpochLoader, sent, to_device
 from trainers.common.main_program import run_main
 from trainers.common.meters import ThroughputMeter, mean_of
-from trainers.common.precision import LEFT_OUT, in_groups
-from trainers.common.ranks import (
-    add_over_ranks,
-    compare_ranks,
-    from_leader,
-    gradients_shared,
-    join_ranks,
-)
+from trainers.common.precision import in_groups
+from trainers.common.ranks import from_leader, gradients_shared, join_ranks
 from trainers.common.report import Throttle
 from trainers.common.reporter import Reporter
 from trainers.common.schedules import rate_at, set_rate
+from trainers.common.stepping import finish_step, judged_weights
 from trainers.common.stopping import LEFT, StoppedError, StopRequest, judged_or_left
 
 MADE_UP_VOLUME, MADE_UP_XRAY = 64, 128
@@ -196,16 +190,10 @@ def train_step(run: CascadeRun, group: list[dict[str, Any]], rate: float) -> dic
         for column, part in enumerate((losses.total, losses.diffusion, losses.physics)):
             if part is not None:
                 sums[column] += part.detach().sum()
-    add_over_ranks(sums)
-    parameters = run.cascade.stages[-1].parameters()
-    norm, stepped = run.precision.step(
-        run.optimiser, parameters, run.config.training["gradient_clip"], sums
-    )
-    if stepped and run.ema:
-        run.ema.update(run.model)
+    run.position.step += 1
+    clip = run.config.training["gradient_clip"]
+    norm, stepped = finish_step(run, sums, clip, run.position.step)
     total, diffusion, physics, count = run.precision.read
-    if not stepped:
-        run.reporter.warn(f"step {run.position.step + 1}: {LEFT_OUT}")
     return {
         "total": total,
         "diffusion": diffusion,
@@ -233,12 +221,10 @@ def train_epoch(run: CascadeRun, loader: EpochLoader[PatientSet]) -> bool:
         )
         found = train_step(run, group, rate)
         first = position.step_in_stage == 0
-        position.step, position.step_in_stage = position.step + 1, position.step_in_stage + 1
+        position.step_in_stage += 1
         position.used += int(found["count"])
         for name in SUMMED if found["stepped"] else ():
             position.sums[name] = position.sums.get(name, 0.0) + found[name]
-        if run.precision is not None and run.precision.is_first:
-            compare_ranks(run.model, ranks, position.step)
         if first:
             run.reporter.phase("training")
         meter.count(sum(len(batch["index"]) for batch in group))
@@ -252,9 +238,9 @@ def train_epoch(run: CascadeRun, loader: EpochLoader[PatientSet]) -> bool:
 
 def judge_epoch(run: CascadeRun, baselines: Baselines, last: bool) -> dict[str, float]:
     """Return how good the averaged weights are, on all held-out patients after the last epoch."""
-    position, network = run.position, run.cascade.stages[-1]
+    position = run.position
     run.reporter.phase("validating")
-    with run.ema.applied(network) if run.ema else nullcontext():
+    with judged_weights(run):
         values = validation_loss(run, baselines)
         few = run.splits.val[: None if last else run.config.training["validation_patients"]]
         values |= means(judge(run, baselines, few))

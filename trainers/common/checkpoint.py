@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import errno
-import os
 import pickle
 import platform
 import re
-import shutil
 import time
 import zipfile
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,7 +16,7 @@ import numpy as np
 import torch
 
 from trainers.common.errors import SettingsError
-from trainers.common.files import check_writable, remove_drafts, write_whole
+from trainers.common.files import check_writable, name_also, remove_drafts, write_whole
 from trainers.common.randomness import random_state as random_state
 from trainers.common.randomness import restore_random_state as restore_random_state
 from trainers.common.ranks import Ranks, from_leader, gather_from_ranks
@@ -202,19 +200,9 @@ class CheckpointFolder:
         path = self.folder / (own_name or checkpoint_name(epoch, step_in_epoch))
         size = save_checkpoint(path, content)
         if not own_name:
-            self._name_last(path)
+            name_also(path, self.folder / LAST)
             self._let_go()
         return path, size
-
-    def _name_last(self, path: Path) -> None:
-        draft = self.folder / f".{LAST}.{os.getpid()}.part"
-        draft.unlink(missing_ok=True)
-        try:
-            os.link(path, draft)
-        except OSError:
-            # A file system without hard links.
-            shutil.copyfile(path, draft)
-        draft.replace(self.folder / LAST)
 
     def _let_go(self) -> None:
         if self.keep:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import sys
 import tempfile
 import tokenize
@@ -67,6 +68,18 @@ def _full_disk(problem: BaseException | None) -> OSError | None:
 def write_text_whole(path: Path, text: str) -> int:
     """Write text as UTF-8 so that path is whole or absent; return its bytes."""
     return write_whole(path, lambda file: file.write(text.encode("utf-8")))
+
+
+def name_also(path: Path, name: Path) -> None:
+    """Give a file a second name at once: by a hard link or, where there are none, by a copy."""
+    draft = name.with_name(f".{name.name}.{os.getpid()}{DRAFT_SUFFIX}")
+    draft.unlink(missing_ok=True)
+    try:
+        os.link(path, draft)
+    except OSError:
+        shutil.copyfile(path, draft)
+    draft.replace(name)
+    sync_folder(name.parent)
 
 
 def write_if_room(path: Path, write: Callable[[IO[bytes]], object]) -> None:

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from trainers.common.loading import EpochLoader, to_device
 from trainers.common.ranks import sum_over_ranks
+from trainers.common.stepping import judged_weights
 from trainers.gaussian import losses
 from trainers.gaussian.contact_sheet import write_contact_sheet
 from trainers.gaussian.decoder import GaussianDecoder
@@ -131,7 +132,7 @@ def evaluate(
                 shown += shown_of(found, batch["name"])
 
     decoder.eval()
-    with run.judged_weights():
+    with judged_weights(run):
         run.stop.shared(ranks.device, judge_own)
     decoder.train()
     own = [*map(float, sums.values()), float(len(mine))]

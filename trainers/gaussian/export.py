@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from trainers.common.files import write_whole
 from trainers.common.settings_parser import SettingsError
+from trainers.common.stepping import judged_weights
 from trainers.gaussian.decoder import GaussianDecoder
 from trainers.gaussian.geometry import GRID, quaternions
 from trainers.gaussian.model_file import export_trained
@@ -125,7 +126,7 @@ def export_at_end(run: GaussianRun) -> None:
     if not run.ranks.leads:
         return
     path = run.settings.output_dir / f"gaussian_decoder_exp{run.settings.experiment}.safetensors"
-    with run.judged_weights():
+    with judged_weights(run):
         run.reporter.write(f"exported     {', '.join(map(str, export_trained(run, path)))}")
         if run.settings.export_onnx:
             _onnx_at_end(run, path.with_suffix(".onnx"))

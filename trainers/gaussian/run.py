@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import argparse
 import math
-import os
 from collections.abc import Sized
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,12 +15,11 @@ from torch import nn
 from trainers.common.checkpoint import CheckpointFolder
 from trainers.common.counted_run import CountedRun
 from trainers.common.ema import Ema
-from trainers.common.files import expanded, sync_folder
+from trainers.common.files import expanded, name_also
 from trainers.common.precision import Precision
-from trainers.common.randomness import restore_rank_state
 from trainers.common.ranks import Ranks, from_leader
 from trainers.common.reporter import Reporter
-from trainers.common.resuming import changes_on_resume, find_checkpoint
+from trainers.common.resuming import find_checkpoint, restore_and_warn
 from trainers.common.schedules import scaled_rate
 from trainers.common.settings_parser import SettingsError
 from trainers.common.stopping import StopRequest
@@ -119,10 +116,6 @@ class GaussianRun(CountedRun):
         parts = {"model": self.decoder, "optimiser": self.optimiser, "precision": self.precision}
         return parts | ({"ema": self.ema} if self.ema else {})
 
-    def judged_weights(self) -> AbstractContextManager[None]:
-        """Let the decoder have, inside, the weights that are judged and exported."""
-        return self.ema.applied(self.decoder) if self.ema else nullcontext()
-
 
 def grow(run: GaussianRun) -> None:
     """Split every patch's Gaussians where the epoch that begins asks for more."""
@@ -156,24 +149,9 @@ def save(run: GaussianRun, best: bool = False) -> None:
         run.saved_step = position.step
     if saved is not None and not best:
         run.saved = saved[0]
-        name_as_the_guide(saved[0], run.settings.output_dir, run.settings.experiment)
-
-
-def name_as_the_guide(saved: Path, folder: Path, experiment: int) -> None:
-    """Give the newest checkpoint the guide's name too, beside its folder.
-
-    The name is `decoder_exp2_lastcheckpoint.pt` in experiment 2.
-    """
-    name = folder / f"decoder_exp{experiment}_lastcheckpoint.pt"
-    draft = folder / f".{name.name}.{os.getpid()}.part"
-    draft.unlink(missing_ok=True)
-    try:
-        os.link(saved, draft)
-    except OSError:
-        # A file system without hard links: a relative symbolic link names the same file.
-        draft.symlink_to(os.path.relpath(saved, folder))
-    draft.replace(name)
-    sync_folder(folder)
+        # The guide's name for the newest one, beside the folder of checkpoints.
+        name = f"decoder_exp{run.settings.experiment}_lastcheckpoint.pt"
+        name_also(saved[0], run.settings.output_dir / name)
 
 
 def resolve_geometry(settings: argparse.Namespace) -> str:
@@ -244,10 +222,7 @@ def resume(run: GaussianRun) -> Path | None:
     position.step, position.in_epoch = run.reporter.recount(
         position.step, position.epoch, position.used, run.batch, run.steps_per_epoch
     )
-    warnings += changes_on_resume(content, run.folder)
-    lost = restore_rank_state(content["random"], run.ranks)
-    for warning in [*warnings, *([lost] if lost else [])]:
-        run.reporter.warn(f"resume: {warning}")
+    restore_and_warn(run, content, warnings)
     return path
 
 

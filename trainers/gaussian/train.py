@@ -42,19 +42,14 @@ from trainers.common.holding import hold_folders
 from trainers.common.loading import EpochLoader, sent, to_device
 from trainers.common.main_program import run_main
 from trainers.common.meters import ThroughputMeter
-from trainers.common.precision import LEFT_OUT, Precision, in_groups
+from trainers.common.precision import Precision, in_groups
 from trainers.common.randomness import seed_everything
-from trainers.common.ranks import (
-    add_over_ranks,
-    compare_ranks,
-    gradients_shared,
-    join_ranks,
-    wrap_model,
-)
+from trainers.common.ranks import gradients_shared, join_ranks, wrap_model
 from trainers.common.report import Throttle
 from trainers.common.reporter import Reporter
 from trainers.common.schedules import batch_sentence, rate_at, set_rate
 from trainers.common.settings_parser import SettingsError
+from trainers.common.stepping import finish_step
 from trainers.common.stopping import LEFT, StoppedError, StopRequest, Watched
 from trainers.gaussian import losses, options
 from trainers.gaussian.announcement import announce, epoch_lines, show_inputs, summarise
@@ -245,18 +240,9 @@ def train_step(
         for name, part in {"loss": loss, **parts}.items():
             sums[name] = part.detach().double() * count + sums.get(name, 0.0)
     beside = torch.stack([*sums.values(), torch.full_like(sums["loss"], samples)])
-    add_over_ranks(beside)
-    norm, stepped = run.precision.step(
-        run.optimiser, run.decoder.parameters(), settings.clip, beside
-    )
-    if stepped and run.ema:
-        run.ema.update(run.decoder)
     position.step, position.in_epoch = position.step + 1, position.in_epoch + 1
     position.used += samples * ranks.world
-    if run.precision.is_first:
-        compare_ranks(run.model, ranks, position.step)
-    if not stepped:
-        run.reporter.warn(f"step {position.step}: {LEFT_OUT}")
+    norm, stepped = finish_step(run, beside, settings.clip, position.step)
     meter.count(samples)
     *totals, images = run.precision.read
     means = {name: total / images for name, total in zip(sums, totals, strict=True)}

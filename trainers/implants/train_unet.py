@@ -28,7 +28,6 @@ trainers.begin(__name__)
 
 import argparse
 import math
-from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -45,21 +44,14 @@ from trainers.common.kept_items import size_of
 from trainers.common.loading import EpochLoader, loading_sentence, to_device
 from trainers.common.main_program import run_main
 from trainers.common.meters import ThroughputMeter, mean_of
-from trainers.common.precision import LEFT_OUT, Precision, in_groups
+from trainers.common.precision import Precision, in_groups
 from trainers.common.preview import write_preview
-from trainers.common.randomness import restore_rank_state, seed_everything
-from trainers.common.ranks import (
-    Ranks,
-    add_over_ranks,
-    compare_ranks,
-    gradients_shared,
-    join_ranks,
-    sum_over_ranks,
-    wrap_model,
-)
+from trainers.common.randomness import seed_everything
+from trainers.common.ranks import Ranks, gradients_shared, join_ranks, sum_over_ranks, wrap_model
 from trainers.common.reporter import Reporter
-from trainers.common.resuming import changes_on_resume, differences, find_checkpoint
+from trainers.common.resuming import differences, find_checkpoint, restore_and_warn
 from trainers.common.schedules import batch_sentence, rate_at, scaled_rate, set_rate
+from trainers.common.stepping import finish_step, judged_weights
 from trainers.common.stopping import LEFT, StoppedError, StopRequest, judged_or_left
 from trainers.implants.unet import (
     TRAINER,
@@ -103,7 +95,7 @@ class UNetRun(CountedRun):
 
     settings: argparse.Namespace
     ranks: Ranks
-    log: Reporter
+    reporter: Reporter
     folder: CheckpointFolder
     stop: StopRequest
     loader: EpochLoader[Volumes]
@@ -174,19 +166,16 @@ def resume(run: UNetRun) -> Path | None:
     if run.ema is not None and content["ema"]:
         run.ema.load_state_dict(content["ema"])
     run.position = position = Position(**content["position"])
-    position.step, position.in_epoch = run.log.recount(
+    position.step, position.in_epoch = run.reporter.recount(
         position.step, position.epoch, position.used, run.batch, run.steps_per_epoch
     )
-    lost = restore_rank_state(content["random"], run.ranks)
-    for line in [*warnings, *changes_on_resume(content, run.folder), lost]:
-        if line:
-            run.log.warn(f"resume: {line}")
+    restore_and_warn(run, content, warnings)
     return path
 
 
 def announce(run: UNetRun, rate_told: str, resumed_from: Path | None) -> None:
     """Print what was found and will be done, and draw the first pairs."""
-    settings, log = run.settings, run.log
+    settings, log = run.settings, run.reporter
     parameters = sum(part.numel() for part in run.network.parameters())
     loading = loading_sentence(size_of(run.training.pair(0)), settings, run.ranks)
     log.write(f"Number of parameters: {parameters:,} (MONAI UNet)")
@@ -238,20 +227,13 @@ def take_step(run: UNetRun, group: list[dict[str, Any]]) -> tuple[float, float, 
             samples = len(batch["name"])
             run.precision.backward(loss * (samples / count))
         sums[0] += loss.detach() * samples
-    add_over_ranks(sums)
-    norm, stepped = run.precision.step(run.optimiser, run.network.parameters(), settings.clip, sums)
-    if stepped and run.ema:
-        run.ema.update(run.network)
-    if run.precision.is_first:
-        compare_ranks(run.model, run.ranks, position.step + 1)
-    loss_sum, samples = run.precision.read
     position.step, position.in_epoch = position.step + 1, position.in_epoch + 1
+    norm, stepped = finish_step(run, sums, settings.clip, position.step)
+    loss_sum, samples = run.precision.read
     position.used += int(samples)
     if stepped:
         position.loss_sum += loss_sum
         position.samples += samples
-    else:
-        run.log.warn(f"step {position.step}: {LEFT_OUT}")
     return loss_sum / samples, norm, count
 
 
@@ -261,20 +243,20 @@ def train_epoch(run: UNetRun) -> bool:
     loader = run.loader.epoch(position, settings.batch_size, ranks)
     meter = ThroughputMeter(ranks.device, ranks.world)
     run.model.train()
-    run.log.phase("training")
+    run.reporter.phase("training")
     for group in in_groups(meter.waiting(loader), settings.accumulate):
         loss, norm, count = take_step(run, group)
         meter.count(count)
         rate = run.optimiser.param_groups[0]["lr"]
         values = {"loss": loss, "learning_rate": rate, "gradient_norm": norm, **meter.values()}
         last = position.in_epoch == run.steps_per_epoch
-        run.log.step(position.epoch + 1, position.step, values, always=last)
+        run.reporter.step(position.epoch + 1, position.step, values, always=last)
         if run.stop.agreed(ranks.device) and not last:
             return True
     try:
         finish_epoch(run, meter.seconds)
     except StoppedError:
-        run.log.write(LEFT)
+        run.reporter.write(LEFT)
         return True
     return False
 
@@ -290,12 +272,12 @@ def finish_epoch(run: UNetRun, seconds: float) -> None:
         position.in_epoch = position.used = 0
         position.loss_sum = position.samples = 0.0
         if run.held_out and (last or position.epoch % settings.validate_every == 0):
-            run.log.phase("validating")
-            with run.ema.applied(run.network) if run.ema else nullcontext():
+            run.reporter.phase("validating")
+            with judged_weights(run):
                 run.figures = judge(run)
             values |= run.figures
-    run.log.epoch(position.epoch, position.step, seconds, values)
-    run.log.write(f"epoch {position.epoch}/{settings.epochs}  loss {loss:.4f}")
+    run.reporter.epoch(position.epoch, position.step, seconds, values)
+    run.reporter.write(f"epoch {position.epoch}/{settings.epochs}  loss {loss:.4f}")
     score = values.get("val/dice", math.nan)
     if score > position.best:
         position.best = score
@@ -330,22 +312,22 @@ def judge(run: UNetRun) -> dict[str, float]:
         position.mirror = mirror_sum / count
     mean = found_sum / count
     verdict = "" if mean > position.mirror else "  (NOT ABOVE THE MIRROR: nothing learnt)"
-    run.log.write(f"  DSC {mean:.4f}   mirror {position.mirror:.4f}{verdict}")
+    run.reporter.write(f"  DSC {mean:.4f}   mirror {position.mirror:.4f}{verdict}")
     if ranks.leads:
         rows = {
             name: [middle(torch.from_numpy(part[place])[None].float()) for part in shown]
             for place, name in enumerate(("defective", "truth", "found"))
         }
-        path = run.log.folder / "pictures" / f"validation_{position.epoch:04d}.png"
+        path = run.reporter.folder / "pictures" / f"validation_{position.epoch:04d}.png"
         names = [sample.name for sample in run.held_out[:: ranks.world][: len(shown)]]
         title = f"implants after epoch {position.epoch}"
-        run.log.image(write_preview(path, rows, title, names), title, position.step)
+        run.reporter.image(write_preview(path, rows, title, names), title, position.step)
     return {"val/dice": mean, "val/dice_mirror": position.mirror}
 
 
 def save(run: UNetRun, best: bool = False) -> None:
     """Write a checkpoint that a run can go on from to the bit; every rank calls this."""
-    run.log.phase("saving")
+    run.reporter.phase("saving")
     position = run.position
     state = {
         "model": run.network.state_dict(),
@@ -358,7 +340,7 @@ def save(run: UNetRun, best: bool = False) -> None:
     saved = run.folder.save(
         state, epoch=position.epoch, step=position.step, step_in_epoch=position.in_epoch, best=best
     )
-    run.log.checkpoint(saved, position.epoch + (position.in_epoch > 0), position.step, best)
+    run.reporter.checkpoint(saved, position.epoch + (position.in_epoch > 0), position.step, best)
 
 
 def train(settings: argparse.Namespace) -> int:
@@ -372,23 +354,23 @@ def train(settings: argparse.Namespace) -> int:
         stopped = inside or stop.agreed(run.ranks.device)
     if stopped and position.epoch < settings.epochs:
         save(run)
-        run.log.write(f"stopped on {stop.reason or 'request'}; resume with  --resume auto")
-        run.log.finish()
+        run.reporter.write(f"stopped on {stop.reason or 'request'}; resume with  --resume auto")
+        run.reporter.finish()
         return 0
     if run.figures and run.ranks.leads:
         export(run)
-    run.log.finish(run.figures)
+    run.reporter.finish(run.figures)
     return 0
 
 
 def export(run: UNetRun) -> None:
     """Write the last weights, averaged where they are, as safetensors with a card."""
-    run.log.phase("saving", "the weights for others")
+    run.reporter.phase("saving", "the weights for others")
     counts = skull_counts(run.training.samples, run.held_out)
     weights = run.ema.weights() if run.ema else run.network.state_dict()
     folder, settings = run.folder.folder, vars(run.settings)
     files = export_unet(folder, weights, run.sizes, counts, run.figures, settings)
-    run.log.write(f"weights      {files[0]}, described in {files[1].name}")
+    run.reporter.write(f"weights      {files[0]}, described in {files[1].name}")
 
 
 def main(arguments: list[str] | None = None) -> int:

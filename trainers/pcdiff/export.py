@@ -22,7 +22,7 @@ def export_trained(run: PcdiffRun, figures: dict[str, float]) -> list[Path]:
 
     `figures` are what these weights were judged by. Rank 0 alone calls this.
     """
-    run.log.phase("saving", NAME)
+    run.reporter.phase("saving", NAME)
     weights = run.network.state_dict() if run.ema is None else run.ema.weights()
     settings = vars(run.settings)
     if run.settings.export_half:

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 from trainers.common.checkpoint import load_checkpoint
 from trainers.common.errors import SettingsError
-from trainers.common.randomness import restore_rank_state
-from trainers.common.resuming import AUTO, AUTO_OR_NEW, changes_on_resume, find_checkpoint
+from trainers.common.resuming import AUTO, AUTO_OR_NEW, find_checkpoint, restore_and_warn
 from trainers.common.weights import SUFFIX, read_weights
 from trainers.pcdiff.diffusion import NOISE_SETTINGS, noise_settings
 from trainers.pcdiff.naming import load_optimiser, load_weights, read_published
@@ -62,14 +61,11 @@ def go_on(run: PcdiffRun) -> Path | None:
     for name, value in content["position"].items():
         setattr(run.position, name, value)
     position, batch = run.position, run.settings.bs
-    position.step, _ = run.log.recount(
+    position.step, _ = run.reporter.recount(
         position.step, position.epoch, position.used, batch, run.steps_per_epoch
     )
-    warnings += changes_on_resume(content, run.folder, FREE)
-    warnings += [warning] if (warning := restore_rank_state(content["random"], run.ranks)) else []
-    for warning in warnings:
-        run.log.warn(f"resume: {warning}")
-    run.log.write(f"Resuming from checkpoint {path} at epoch {run.position.epoch}")
+    restore_and_warn(run, content, warnings, FREE)
+    run.reporter.write(f"Resuming from checkpoint {path} at epoch {run.position.epoch}")
     return path
 
 
@@ -87,7 +83,9 @@ def _with_weights(run: PcdiffRun, path: Path) -> None:
     load_weights(run.network, weights, path)
     if run.ema is not None:
         run.ema.restart(run.network)
-    run.log.write(f"Beginning with the weights of {path} (epoch {known.get('epoch', '?')} there)")
+    run.reporter.write(
+        f"Beginning with the weights of {path} (epoch {known.get('epoch', '?')} there)"
+    )
 
 
 def _from_published(run: PcdiffRun, path: Path) -> None:
@@ -96,14 +94,14 @@ def _from_published(run: PcdiffRun, path: Path) -> None:
     if "optimizer_state" in content:
         load_optimiser(run.optimiser, content["optimizer_state"], path)
     else:
-        run.log.warn(f"resume: {path} holds no optimizer_state: Adam begins anew")
+        run.reporter.warn(f"resume: {path} holds no optimizer_state: Adam begins anew")
     if run.ema is not None:
         run.ema.restart(run.network)
     position = run.position
     position.epoch = int(content.get("epoch", -1)) + 1
     position.step = position.epoch * run.steps_per_epoch
-    run.log.warn(
+    run.reporter.warn(
         "resume: a published checkpoint says nothing of random generators, order of samples and"
         f" batch; epochs are counted on from {position.epoch}, the rate is this run's"
     )
-    run.log.write(f"Resuming from checkpoint {path} at epoch {position.epoch}")
+    run.reporter.write(f"Resuming from checkpoint {path} at epoch {position.epoch}")

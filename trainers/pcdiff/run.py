@@ -58,7 +58,7 @@ class PcdiffRun:
     settings: argparse.Namespace
     ranks: Ranks
     stop: StopRequest
-    log: RunLog
+    reporter: RunLog
     folder: CheckpointFolder
     data: SkullPoints
     held_out: SkullPoints | None

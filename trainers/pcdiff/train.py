@@ -32,9 +32,9 @@ from torch.utils.data import DataLoader
 from trainers.common.loading import check_shared_memory, to_device
 from trainers.common.main_program import run_main
 from trainers.common.meters import ThroughputMeter, mean_of
-from trainers.common.precision import LEFT_OUT
-from trainers.common.ranks import add_over_ranks, compare_ranks, gradients_shared
+from trainers.common.ranks import gradients_shared
 from trainers.common.schedules import batch_sentence, scaled_rate, set_rate
+from trainers.common.stepping import finish_step, judged_weights
 from trainers.common.stopping import (
     LEFT,
     StoppedError,
@@ -66,7 +66,7 @@ python trainers/pcdiff/train.py --path SkullBreak/train.csv --model epoch_1999.p
 
 def announce(run: PcdiffRun, resumed_from: Path | None) -> None:
     """Print what was found and what will be done, and draw the first samples."""
-    settings, log, world = run.settings, run.log, run.ranks.world
+    settings, log, world = run.settings, run.reporter, run.ranks.world
     _, rate_sentence = scaled_rate(
         settings.lr, settings.lr_scaling, settings.bs, settings.lr_base_batch
     )
@@ -149,19 +149,10 @@ def train_step(run: PcdiffRun, batch: dict[str, Any], rate: float) -> tuple[floa
             loss = (losses * weights).mean()
             run.precision.backward(loss / parts)
         total += loss.detach() / parts
-    add_over_ranks(total)
-    norm, stepped = run.precision.step(
-        run.optimiser, run.network.parameters(), settings.grad_clip, total
-    )
     position = run.position
     position.step += 1
     position.used += run.share * ranks.world
-    if stepped and run.ema is not None:
-        run.ema.update(run.network)
-    if run.precision.is_first:
-        compare_ranks(run.model, ranks, position.step)
-    if not stepped:
-        run.log.warn(f"step {position.step}: {LEFT_OUT}")
+    norm, stepped = finish_step(run, total, settings.grad_clip, position.step)
     loss_mean = run.precision.read[0] / ranks.world
     position.loss_sum += loss_mean if stepped else 0.0
     position.loss_count += float(stepped)
@@ -179,15 +170,15 @@ def train_epoch(run: PcdiffRun, batches: Iterator[dict[str, Any]]) -> bool:
     left = max(0, (len(run.data) - position.used) // settings.bs)
     begun = run.steps_per_epoch - left
     rate = rate_of_epoch(position.epoch, run.rate, settings)
-    run.log.phase("training")
+    run.reporter.phase("training")
     run.model.train()
     for place, batch in enumerate(meter.waiting(islice(batches, left)), begun):
         loss, norm = train_step(run, batch, rate)
         meter.count(run.share)
         values = {"loss": loss, "learning_rate": rate, "gradient_norm": norm, **meter.values()}
-        run.log.step(position.epoch + 1, position.step, values)
+        run.reporter.step(position.epoch + 1, position.step, values)
         if place % settings.print_freq == 0:
-            run.log.write(
+            run.reporter.write(
                 step_line(position.epoch, settings.niter, place, run.steps_per_epoch, loss, norm)
             )
         if run.stop.agreed(run.ranks.device):
@@ -195,14 +186,14 @@ def train_epoch(run: PcdiffRun, batches: Iterator[dict[str, Any]]) -> bool:
     try:
         finish_epoch(run, meter)
     except StoppedError:
-        run.log.write(LEFT)
+        run.reporter.write(LEFT)
         return True
     return run.stop.agreed(run.ranks.device)
 
 
 def finish_epoch(run: PcdiffRun, meter: ThroughputMeter) -> None:
     """Judge, report and save after an epoch; raises StoppedError where judging was stopped."""
-    settings, position, log = run.settings, run.position, run.log
+    settings, position, log = run.settings, run.position, run.reporter
     epoch, mean = position.epoch, mean_of(position.loss_sum, position.loss_count)
     if run.ranks.world > 1 and epoch % 100 == 0:
         log.write(f"Epoch {epoch}: All ranks completed {run.steps_per_epoch} steps ✓")
@@ -229,33 +220,25 @@ def finish_epoch(run: PcdiffRun, meter: ThroughputMeter) -> None:
 def judge(run: PcdiffRun) -> dict[str, float]:
     """Return what is due after an epoch of: held-out loss, drawn implants, bits per dimension."""
     settings, done = run.settings, run.position.epoch
-    last, values = done == settings.niter, {}
+    last = done == settings.niter
 
     def due(every: int) -> bool:
         return bool(every) and (done % every == 0 or last)
 
-    if run.ema is not None:
-        with run.ema.applied(run.network):
-            values = _judge(run, due)
-    else:
-        values = _judge(run, due)
-    return values
-
-
-def _judge(run: PcdiffRun, due: Any) -> dict[str, float]:
-    settings, values = run.settings, dict[str, float]()
+    values = dict[str, float]()
     shown = run.held_out or SkullPoints(run.data.samples, run.data.recipe, fixed=True)
-    if run.held_out is not None and due(settings.val_freq):
-        run.log.phase("validating")
-        values |= judging.held_out_loss(
-            run.network, run.diffusion, run.held_out, run.moments, run.ranks, run.stop
-        )
-        run.log.write(judging.verdict(values))
-    for every, work in ((settings.vizIter, draw_samples), (settings.diagIter, diagnose)):
-        if due(every):
-            values |= run.stop.shared(
-                run.ranks.device, lambda work=work: work(run, shown) if run.ranks.leads else {}
+    with judged_weights(run):
+        if run.held_out is not None and due(settings.val_freq):
+            run.reporter.phase("validating")
+            values |= judging.held_out_loss(
+                run.network, run.diffusion, run.held_out, run.moments, run.ranks, run.stop
             )
+            run.reporter.write(judging.verdict(values))
+        for every, work in ((settings.vizIter, draw_samples), (settings.diagIter, diagnose)):
+            if due(every):
+                values |= run.stop.shared(
+                    run.ranks.device, lambda work=work: work(run, shown) if run.ranks.leads else {}
+                )
     return values
 
 
@@ -270,16 +253,16 @@ def diagnose(run: PcdiffRun, shown: SkullPoints) -> dict[str, float]:
         run.ranks.device,
         run.stop.watched,
     )
-    run.log.write("Diagnosis:")
-    run.log.write(judging.diagnosis_line(run.position.epoch - 1, settings.niter, found))
+    run.reporter.write("Diagnosis:")
+    run.reporter.write(judging.diagnosis_line(run.position.epoch - 1, settings.niter, found))
     return {f"diag_{name}": value for name, value in found.items()}
 
 
 def draw_samples(run: PcdiffRun, shown: SkullPoints) -> dict[str, float]:
     """Draw implants, write them into syn/, and return how near they are to the true ones."""
     settings, epoch = run.settings, run.position.epoch - 1
-    run.log.phase("validating")
-    run.log.write("Generation: eval")
+    run.reporter.phase("validating")
+    run.reporter.write("Generation: eval")
     some = SkullPoints(spread_evenly(shown.samples, settings.viz_samples), shown.recipe, fixed=True)
     large = settings.model_var_type == "fixedlarge"
     sampling = Sampling(settings.viz_method, settings.viz_steps, large_variance=large)
@@ -288,16 +271,16 @@ def draw_samples(run: PcdiffRun, shown: SkullPoints) -> dict[str, float]:
         run.network, run.diffusion, some, sampling, device, seed, run.stop.watched
     )
     picture = judging.write_implants(settings.output_dir / "syn", epoch, found)
-    run.log.image(picture, f"implants drawn after epoch {epoch}", run.position.step)
+    run.reporter.image(picture, f"implants drawn after epoch {epoch}", run.position.step)
     values = judging.compare_implants(found)
-    run.log.write(judging.generation_line(epoch, settings.niter, found))
-    run.log.write(judging.implant_verdict(values))
+    run.reporter.write(judging.generation_line(epoch, settings.niter, found))
+    run.reporter.write(judging.implant_verdict(values))
     return values
 
 
 def save(run: PcdiffRun, best: bool = False) -> None:
     """Write a checkpoint that a run can go on from to the bit."""
-    run.log.phase("saving")
+    run.reporter.phase("saving")
     state: dict[str, Any] = {
         "model": run.network.state_dict(),
         "optimiser": run.optimiser.state_dict(),
@@ -312,7 +295,7 @@ def save(run: PcdiffRun, best: bool = False) -> None:
     saved = run.folder.save(
         state, epoch=position.epoch, step=position.step, step_in_epoch=in_epoch, best=best
     )
-    run.log.checkpoint(saved, position.epoch + (in_epoch > 0), position.step, best)
+    run.reporter.checkpoint(saved, position.epoch + (in_epoch > 0), position.step, best)
 
 
 def publish(run: PcdiffRun) -> None:
@@ -324,8 +307,8 @@ def publish(run: PcdiffRun) -> None:
     folder, loss = run.settings.output_dir, run.position.last_loss
     noise = noise_settings(run.settings)
     saved = write_published(folder, epoch, state, run.optimiser, loss, sizes, noise)
-    run.log.checkpoint(saved, epoch + 1, run.position.step)
-    run.log.write(f"Periodic checkpoint saved: {saved[0]}")
+    run.reporter.checkpoint(saved, epoch + 1, run.position.step)
+    run.reporter.write(f"Periodic checkpoint saved: {saved[0]}")
 
 
 def reckon_memory(run: PcdiffRun) -> None:
@@ -335,7 +318,7 @@ def reckon_memory(run: PcdiffRun) -> None:
         first = run.data[0, 0]
         item = sum(part.nbytes for part in first.values() if isinstance(part, torch.Tensor))
         each = item, run.share, workers, run.ranks.here, settings.prefetch_factor
-        run.log.write(f"loading      {check_shared_memory(*each)}")
+        run.reporter.write(f"loading      {check_shared_memory(*each)}")
 
 
 def train(settings: argparse.Namespace) -> int:
@@ -346,26 +329,26 @@ def train(settings: argparse.Namespace) -> int:
     resumed_from = go_on(run)
     reckon_memory(run)
     announce(run, resumed_from)
-    run.network.warm_up(run.log.phase, (run.share // settings.accumulate, settings.num_points))
+    run.network.warm_up(run.reporter.phase, (run.share // settings.accumulate, settings.num_points))
     batches, stopped = load_batches(run), False
     while run.position.epoch < settings.niter and not stopped:
         stopped = train_epoch(run, batches)
     position = run.position
     if stopped and position.epoch < settings.niter:
         save(run)
-        run.log.write(
+        run.reporter.write(
             f"stopped on {stop.reason or 'request'} in epoch {position.epoch}, step {position.step}"
         )
-        run.log.write("resume with  --resume auto")
-        run.log.finish()
+        run.reporter.write("resume with  --resume auto")
+        run.reporter.finish()
         return 0
-    run.log.write("=== TRAINING COMPLETED ===")
-    run.log.write(f"  Final epoch: {position.epoch - 1}")
-    run.log.write("  Stop reason: max_epochs_reached")
+    run.reporter.write("=== TRAINING COMPLETED ===")
+    run.reporter.write(f"  Final epoch: {position.epoch - 1}")
+    run.reporter.write("  Stop reason: max_epochs_reached")
     if run.figures and run.ranks.leads:
         weights, card = export_trained(run, run.figures)
-        run.log.write(f"weights      {weights}, described in {card.name}")
-    run.log.finish({"loss": position.last_loss, **run.figures})
+        run.reporter.write(f"weights      {weights}, described in {card.name}")
+    run.reporter.finish({"loss": position.last_loss, **run.figures})
     return 0
 
 

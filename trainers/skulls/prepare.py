@@ -41,6 +41,7 @@ import numpy as np
 
 from trainers.common.bar import bar
 from trainers.common.device_flags import add_device_flags
+from trainers.common.files import name_also
 from trainers.common.making import each_made, make_data
 from trainers.common.settings_parser import (
     SettingsError,
@@ -162,13 +163,7 @@ def make_target(complete: Path, targets: Sequence[Path]) -> None:
     first = targets[0]
     write_arrays(first, psr=np.where(mask, np.float32(-0.5), np.float32(0.5)))
     for other in targets[1:]:
-        draft = other.with_name(f".{os.getpid()}.{other.name}")
-        draft.unlink(missing_ok=True)
-        try:
-            os.link(first, draft)
-        except OSError:
-            draft.write_bytes(first.read_bytes())
-        draft.replace(other)
+        name_also(first, other)
 
 
 def pair_jobs(root: Path, samples: Iterable[SkullSample], counts: tuple[int, int]) -> list[Job]:

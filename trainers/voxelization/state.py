@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import math
-import os
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,13 +16,12 @@ from trainers.common.checkpoint import CheckpointFolder, load_checkpoint
 from trainers.common.counted_run import CountedRun
 from trainers.common.ema import Ema
 from trainers.common.errors import SettingsError
-from trainers.common.files import expanded
+from trainers.common.files import expanded, name_also
 from trainers.common.loading import EpochLoader
 from trainers.common.precision import Precision
-from trainers.common.randomness import restore_rank_state
 from trainers.common.ranks import Ranks
 from trainers.common.reporter import Reporter
-from trainers.common.resuming import changes_on_resume, find_checkpoint
+from trainers.common.resuming import find_checkpoint, restore_and_warn
 from trainers.common.settings_parser import plain
 from trainers.common.stopping import StopRequest
 from trainers.common.weights import SUFFIX, read_weights
@@ -59,7 +57,7 @@ class VoxelRun(CountedRun):
     settings: argparse.Namespace
     ranks: Ranks
     reporter: Reporter
-    checkpoints: CheckpointFolder
+    folder: CheckpointFolder
     stop: StopRequest
     loader: EpochLoader[VoxelPairs]
     judged_by: EpochLoader[VoxelPairs]
@@ -113,7 +111,7 @@ def save(run: VoxelRun, best: bool = False) -> None:
         "precision": run.precision.state_dict(),
         "position": asdict(position),
     }
-    saved = run.checkpoints.save(
+    saved = run.folder.save(
         state,
         epoch=position.epoch,
         step=position.it,
@@ -123,20 +121,9 @@ def save(run: VoxelRun, best: bool = False) -> None:
     if saved is None:
         return
     name = run.settings.output_dir.absolute() / ("model_best.pt" if best else "model.pt")
-    link(saved[0], name)
+    name_also(saved[0], name)
     epoch = position.epoch + (position.step_in_epoch > 0)
     run.reporter.checkpoint((name, saved[1]), epoch, position.it, best)
-
-
-def link(path: Path, name: Path) -> None:
-    """Give a file a second name at once, by a hard link or, where there are none, by a copy."""
-    draft = name.with_name(f".{name.name}.{os.getpid()}.part")
-    draft.unlink(missing_ok=True)
-    try:
-        os.link(path, draft)
-    except OSError:
-        draft.write_bytes(path.read_bytes())
-    draft.replace(name)
 
 
 def load_published(path: Path) -> dict[str, Any]:
@@ -174,7 +161,7 @@ def resume(run: VoxelRun) -> Path | None:
         if "position" not in content:
             return _from_published(run, content, path)
     identity = [*NETWORK, "model.grid_res", "seed", "train_path"]
-    found = find_checkpoint(asked, run.checkpoints, run.ranks, identity)
+    found = find_checkpoint(asked, run.folder, run.ranks, identity)
     if found is None:
         return None
     content, path, warnings = found
@@ -189,17 +176,14 @@ def resume(run: VoxelRun) -> Path | None:
     position.it, position.step_in_epoch = run.reporter.recount(
         position.it, position.epoch, position.used, run.batch, run.steps_per_epoch
     )
-    lost = restore_rank_state(content["random"], run.ranks)
     newest = run.settings.output_dir.absolute() / "model.pt"
     if run.ranks.leads and path != newest:
         # A kill between writing the checkpoint and naming it leaves an older model.pt, or none.
-        link(path, newest)
+        name_also(path, newest)
     # A flag says what its key says; the key is there however it was given.
     known = {"no_cuda", "made_up_root", "wandb", "tensorboard", "keep", "train.n_workers"}
     known |= set(OVERRIDES)
-    for line in [*warnings, *changes_on_resume(content, run.checkpoints, known), lost]:
-        if line:
-            run.reporter.warn(f"resume: {line}")
+    restore_and_warn(run, content, warnings, known)
     return path
 
 

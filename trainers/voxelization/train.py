@@ -37,21 +37,17 @@ from trainers.common.checkpoint import CheckpointFolder
 from trainers.common.compiling import compile_network
 from trainers.common.ema import Ema
 from trainers.common.errors import SettingsError
+from trainers.common.files import name_also
 from trainers.common.holding import hold_folders
 from trainers.common.loading import EpochLoader, loading_sentence, to_device
 from trainers.common.main_program import run_main
 from trainers.common.meters import ThroughputMeter, mean_of
-from trainers.common.precision import LEFT_OUT, Precision, in_groups
+from trainers.common.precision import Precision, in_groups
 from trainers.common.randomness import seed_everything
-from trainers.common.ranks import (
-    add_over_ranks,
-    compare_ranks,
-    from_leader,
-    gradients_shared,
-    wrap_model,
-)
+from trainers.common.ranks import from_leader, gradients_shared, wrap_model
 from trainers.common.report import EventLog, run_directory
 from trainers.common.schedules import batch_sentence, rate_at, scaled_rate, set_rate
+from trainers.common.stepping import finish_step, judged_weights
 from trainers.common.stopping import LEFT, StoppedError, StopRequest, Watched, judged_or_left
 from trainers.skulls.made_up import make_up
 from trainers.skulls.prepare import prepare_pairs
@@ -71,7 +67,7 @@ from trainers.voxelization.model import Voxelizer
 from trainers.voxelization.options import join_on_gpu, make_parser
 from trainers.voxelization.orientation import turn_normals
 from trainers.voxelization.reporting import VoxelReporter
-from trainers.voxelization.state import TRAINER, VoxelRun, described, link, resume, save
+from trainers.voxelization.state import TRAINER, VoxelRun, described, resume, save
 from trainers.voxelization.validation import (
     baseline_scores,
     finite_scores,
@@ -153,7 +149,7 @@ def prepare(settings: argparse.Namespace, stop: StopRequest) -> VoxelRun:
         settings=settings,
         ranks=ranks,
         reporter=VoxelReporter(ranks, folder, TRAINER, about, wandb=settings.wandb),
-        checkpoints=checkpoints,
+        folder=checkpoints,
         stop=stop,
         loader=EpochLoader(training, device, settings.workers, settings.seed, collate_pairs),
         judged_by=EpochLoader(
@@ -253,20 +249,14 @@ def take_step(
         sums[0] += loss.detach() * len(batch["name"])
         if place == 0 and every and position.it and position.it % every == 0:
             visualise(run, batch, points, normals)
-    add_over_ranks(sums)
-    norm, stepped = run.precision.step(run.optimiser, run.network.parameters(), settings.clip, sums)
-    if stepped and run.ema:
-        run.ema.update(run.network)
+    position.it, position.step_in_epoch = position.it + 1, position.step_in_epoch + 1
+    norm, stepped = finish_step(run, sums, settings.clip, position.it)
     meter.count(count)
     loss_sum, samples = run.precision.read
     position.used += int(samples)
-    position.it += 1
     if stepped:
         position.samples += samples
         position.loss_sum += loss_sum
-    else:
-        run.reporter.warn(f"step {position.it}: {LEFT_OUT}")
-    position.step_in_epoch += 1
     return loss_sum / samples, norm
 
 
@@ -285,8 +275,6 @@ def train_epoch(run: VoxelRun) -> bool:
             preview_inputs(run, group[0])
             run.reporter.phase("training")
         loss, norm = take_step(run, group, meter)
-        if run.precision.is_first:
-            compare_ranks(run.model, ranks, position.it)
         position.seconds = before + meter.seconds
         last = position.step_in_epoch == run.steps_per_epoch
         values = {
@@ -321,10 +309,7 @@ def judge(run: VoxelRun) -> dict[str, float]:
         position.baseline = from_leader(run.ranks, lambda: baseline_scores(run))
         if not position.baseline:
             raise StoppedError
-    if run.ema:
-        with run.ema.applied(run.network):
-            scores = validate(run)
-    else:
+    with judged_weights(run):
         scores = validate(run)
     metric = values["train.model_selection_metric"]
     run.reporter.validation_lines(scores, position.baseline, metric)
@@ -355,7 +340,7 @@ def finish_epoch(run: VoxelRun) -> dict[str, float]:
         if every and position.it % every == 0 and run.ranks.leads:
             folder = settings.output_dir.absolute()
             (folder / "model").mkdir(exist_ok=True)
-            link(folder / "model.pt", folder / "model" / f"{position.epoch}.pt")
+            name_also(folder / "model.pt", folder / "model" / f"{position.epoch}.pt")
             run.reporter.write(f"Backup model at epoch {position.epoch}")
     return judged
 
