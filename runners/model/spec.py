@@ -308,6 +308,8 @@ class RunSpec(msgspec.Struct, frozen=True):
             "stop: true}. Default: an alert by its own rhythm, never a stop."
         ),
     ] = None
+    swept: dict[str, str] = {}
+    """The values that its sweep gave it, by key; of a secret only which of the values it is."""
     parent: str = ""
     """The run that this one continues, and the checkpoint that it continues from."""
     resumed_from: str = ""

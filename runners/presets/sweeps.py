@@ -105,7 +105,11 @@ def as_sweep(
     group = f"{stem}-{os.urandom(2).hex()}"
     return [
         msgspec.structs.replace(
-            spec, name=_named(base, values)[:_LONGEST_NAME], group=group, parallel=parallel or 0
+            spec,
+            name=_named(base, values)[:_LONGEST_NAME],
+            group=group,
+            parallel=parallel or 0,
+            swept={key: text for key, text in values.items() if key},
         )
         for spec, values in members
     ]

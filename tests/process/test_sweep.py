@@ -56,7 +56,11 @@ def test_a_grid_becomes_a_group_that_runs_so_many_at_a_time(cli: CommandLine) ->
     words = shlex.split(done.stderr.split("`")[1])
     assert words[:2] == ["fresnel-tui", "compare"]
     found = cli.json(*words[1:])
-    assert "seed" in [row["name"] for row in found["settings"]]
+    assert {"lr", "seed"} <= {row["name"] for row in found["settings"]}
+    by_word = {row["id"] for row in cli.json("list", "set:lr=1")}
+    assert by_word == set(ids[:2]), "a value that no flag names is a setting too"
+    again = cli.json("plan", "--again", ids[0])
+    assert not again["spec"]["swept"], "by itself it is in no sweep"
 
 
 def test_what_is_hopeless_is_stopped_when_asked(cli: CommandLine) -> None:

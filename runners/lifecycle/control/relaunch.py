@@ -35,4 +35,4 @@ def relaunch_spec(state: StateDirectory, run: Run) -> RunSpec:
             folder = folder.replace("${", "$${")
             spec = msgspec.structs.replace(spec, working_directory=folder)
     spec = with_secrets(spec, arrived(kept_environment(directory) or {}), os.environ)
-    return msgspec.structs.replace(spec, group="", parallel=None, search=None, after=None)
+    return msgspec.structs.replace(spec, group="", parallel=None, search=None, swept={}, after=None)

@@ -44,6 +44,7 @@ def suggested(directory: RunDirectory, spec: RunSpec) -> RunSpec:
         chosen,
         name=f"{spec.name}-{label}"[:_LONGEST_NAME],
         search=None,
+        swept=dict(answer.shown),
         warnings=(*(warning for warning in spec.warnings if warning != waiting_note(search)), note),
     )
 

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -17,7 +18,7 @@ from runners.state.rank_processes import processes_of
 from runners.watch.metrics.event_reader import EventReader
 from runners.watch.metrics.final import FinalMetric, FinalReport, read_final
 from runners.watch.metrics.final_maker import keep_final, make_final
-from tui.views.runs.run_settings import argv_settings, as_text
+from tui.views.runs.run_settings import as_text, launched_settings
 from tui.views.runs.run_text import no_gpus
 
 _VISIBILITY = re.compile(
@@ -64,7 +65,7 @@ def facts_of(
     report = _report(run)
     return RunFacts(
         run=run,
-        settings=_settings(run),
+        settings=launched_settings(run, partial(_neutral, run)),
         stated=_stated(run),
         code=_code(run, directory),
         environment=_environment(run),
@@ -81,17 +82,6 @@ def _report(run: Run) -> FinalReport:
     if found is not None:
         return found
     return make_final(run) if run.is_live or run.started is None else keep_final(run)
-
-
-def _settings(run: Run) -> dict[str, str]:
-    """The flags of its command line; and what stands in its configuration file instead."""
-    if run.plan is None:
-        return {}
-    found = argv_settings([_neutral(run, word) for word in run.plan.argv])
-    for parameter in run.plan.spec.parameters:
-        if parameter.config_key and parameter.value is not None:
-            found.setdefault(parameter.name, as_text(parameter.value))
-    return found
 
 
 def _stated(run: Run) -> dict[str, str]:

@@ -1,6 +1,6 @@
 """A run's settings as names and values: its program's own, or its command line's flags."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 
 from runners.host.shells import shell_command
@@ -17,11 +17,30 @@ def settings_of(run: Run, stated: Mapping[str, object]) -> dict[str, str]:
     """What the program told of its settings; else the words it was started with."""
     if stated:
         return {name: as_text(value) for name, value in sorted(stated.items())}
-    return argv_settings(run.plan.argv if run.plan else ())
+    return launched_settings(run)
+
+
+def launched_settings(run: Run, shown: Callable[[str], str] = str) -> dict[str, str]:
+    """The flags of its command line, each word as `shown`, and what no flag tells.
+
+    That is what stands in its configuration file, and what its sweep put in without a flag.
+    """
+    if run.plan is None:
+        return {}
+    spec = run.plan.spec
+    found = argv_settings([shown(word) for word in run.plan.argv])
+    for parameter in spec.parameters:
+        if parameter.config_key and parameter.value is not None:
+            found.setdefault(parameter.name, as_text(parameter.value))
+    named = {parameter.name for parameter in spec.parameters}
+    for key, text in spec.swept.items():
+        if key not in named:
+            found.setdefault(key, text)
+    return found
 
 
 def started_with(run: Run) -> dict[str, str]:
-    """What a run was started with: its preset's parameters, and the flags of its command line."""
+    """What a run was started with: its parameters, flags, and values that its sweep gave it."""
     if run.plan is None:
         return {}
     named = {
@@ -30,7 +49,7 @@ def started_with(run: Run) -> dict[str, str]:
         if parameter.value is not None
     }
     # A parameter's name is what its user knows; its flag may be called otherwise.
-    return {**_flags(tuple(run.plan.argv)), **named}
+    return {**run.plan.spec.swept, **_flags(tuple(run.plan.argv)), **named}
 
 
 @lru_cache(maxsize=512)
