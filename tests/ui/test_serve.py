@@ -87,9 +87,10 @@ async def test_the_address_that_was_printed_shows_the_panel_and_keys_reach_it(
         page = Page()
         async with served.socket(client) as socket:
             await until(socket, page, NO_RUNS)
+            await socket.send_json(["stdin", "\x1b[200~\x1b[31mq\x1b[0m\x1bq\x1b[201~"])
             await socket.send_json(["stdin", "?"])
             await until(socket, page, RUNS_HELP)
-            assert len(served.panels()) == 1
+            assert len(served.panels()) == 1, "nothing of a paste is a key"
     await asyncio.to_thread(
         eventually, lambda: not served.panels(), what="the panel gone with its page"
     )

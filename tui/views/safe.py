@@ -19,6 +19,9 @@ _UNSAFE = late_pattern(
 OUTPUT = "the output"
 """As what an OSError names a standard stream that takes no more."""
 _BREAKS = late_pattern("[\t\n]")
+_PASTE, _PASTED = "\x1b[200~", "\x1b[201~"
+_CONTROLS = late_pattern(r"\x1b\[[0-9;:?]*[@-~]|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
+"""No text in what is pasted; colours go whole, so that nothing is left of them."""
 SWITCHED_OFF = (
     "\x1b[<u"  # Kitty's keyboard protocol
     "\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1006l\x1b[?1015l\x1b[?1016l"  # the mouse
@@ -90,3 +93,35 @@ def safe_stream(stream: Any) -> SafeStream:
         line_buffering=lines,
         write_through=through,
     )
+
+
+class PastedText:
+    """What comes from a terminal, in pieces, without the control characters of its pastes.
+
+    Textual's parser takes an escape in a paste for the beginning of a key, and types what follows:
+    of a copied log with colours `x y` would delete a run.
+    """
+
+    def __init__(self) -> None:
+        self._paste: str | None = None
+        """What came of a paste so far; None outside of one."""
+        self._before = ""
+        """The end of what went before: a paste's beginning may come in pieces."""
+
+    def cleaned(self, text: str) -> str:
+        """The next piece; empty while a paste has not ended."""
+        done: list[str] = []
+        while text:
+            if self._paste is None:
+                at = (self._before + text).find(_PASTE)
+                cut = len(text) if at < 0 else at + len(_PASTE) - len(self._before)
+                done.append(text[:cut])
+                self._before = "" if at >= 0 else (self._before + text)[1 - len(_PASTE) :]
+                self._paste = None if at < 0 else ""
+                text = text[cut:]
+            else:
+                body, end, text = (self._paste + text).partition(_PASTED)
+                self._paste = None if end else body
+                if end:
+                    done += _CONTROLS.sub("", body), end
+        return "".join(done)

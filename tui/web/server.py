@@ -15,6 +15,7 @@ from textual_serve.app_service import AppService
 from textual_serve.server import Server, to_int
 
 from runners.host.identity import host_name
+from tui.views.safe import PastedText
 from tui.web.auth import TokenAuth
 
 _HEARTBEAT_S = 15
@@ -45,6 +46,12 @@ class PanelProcess(AppService):
     def __init__(self, command: Sequence[str], **connection: Any) -> None:
         super().__init__("", **connection)
         self._command = command
+        self._pasted = PastedText()
+
+    async def send_bytes(self, data: bytes) -> bool:
+        """Send what was typed or pasted in the page; of a paste only its text."""
+        text = self._pasted.cleaned(data.decode("utf-8", "replace"))
+        return not text or await super().send_bytes(text.encode())
 
     async def _open_app_process(self, width: int = 80, height: int = 24) -> Process:
         # A session of its own: Ctrl+C at the server is not a key pressed in the panel.

@@ -18,11 +18,10 @@ from textual.driver import Driver
 from textual.drivers.linux_driver import LinuxDriver
 from textual.message import Message
 
-from runners.model.late_pattern import late_pattern
 from tui.panel.terminal.line import QUESTION, Line
 from tui.panel.terminal.output import TerminalOutput
 from tui.panel.terminal.textual_private import XTermParser
-from tui.views.safe import SWITCHED_OFF, safe_cell
+from tui.views.safe import SWITCHED_OFF, PastedText, safe_cell
 
 MOUSE: Final = {
     on: "".join(f"\x1b[?{mode}{'h' if on else 'l'}" for mode in (1000, 1003, 1015, 1006))
@@ -37,44 +36,9 @@ _TOLD = " A file server does not answer: q leaves, runs go on."
 _LEAVES = b"\x03\x11q"
 """Ctrl+C, Ctrl+Q, q."""
 _EXIT_CODE = 1
-_PASTE, _PASTED = "\x1b[200~", "\x1b[201~"
-_CONTROLS = late_pattern(r"\x1b\[[0-9;:?]*[@-~]|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
-"""No text in what is pasted; colours go whole, so that nothing is left of them."""
 _READ_BYTES = 4096
 _LAST_ANSWER_S = 1.0
 """So long at most the terminal's last answers are waited for."""
-
-
-class PastedText:
-    """What comes from a terminal, in pieces, without the control characters of its pastes.
-
-    Textual's parser takes an escape in a paste for the beginning of a key, and types what follows:
-    of a copied log with colours `x y` would delete a run.
-    """
-
-    def __init__(self) -> None:
-        self._paste: str | None = None
-        """What came of a paste so far; None outside of one."""
-        self._before = ""
-        """The end of what went before: a paste's beginning may come in pieces."""
-
-    def cleaned(self, text: str) -> str:
-        """The next piece; empty while a paste has not ended."""
-        done: list[str] = []
-        while text:
-            if self._paste is None:
-                at = (self._before + text).find(_PASTE)
-                cut = len(text) if at < 0 else at + len(_PASTE) - len(self._before)
-                done.append(text[:cut])
-                self._before = "" if at >= 0 else (self._before + text)[1 - len(_PASTE) :]
-                self._paste = None if at < 0 else ""
-                text = text[cut:]
-            else:
-                body, end, text = (self._paste + text).partition(_PASTED)
-                self._paste = None if end else body
-                if end:
-                    done += _CONTROLS.sub("", body), end
-        return "".join(done)
 
 
 class HeldUp:
