@@ -51,9 +51,6 @@ class AllBudget(msgspec.Struct, frozen=True):
         return Decimal(self.amount) - to_decimal(spent)
 
 
-_decoder = msgspec.json.Decoder(AllBudget)
-
-
 def add_up(here: Statement, machines: Sequence[MachineCost]) -> AllMachines:
     """All sessions together; a machine that goes by two names counts once."""
     counted = [machine for machine in machines if not machine.same_as]
@@ -81,7 +78,7 @@ def read_together(state: StateDirectory, rented: Sequence[str]) -> AllMachines:
 
 def read_all_budget(state: StateDirectory) -> AllBudget | None:
     """The budget over all machines; None without one."""
-    return read(state.all_budget, _decoder)
+    return read(state.all_budget, AllBudget)
 
 
 def set_all_budget(state: StateDirectory, amount: Decimal | None, together: AllMachines) -> None:

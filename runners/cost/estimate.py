@@ -48,9 +48,6 @@ class _Plan(msgspec.Struct):
     spec: _Spec
 
 
-_plan = msgspec.json.Decoder(_Plan)
-
-
 def forecast(
     state: StateDirectory,
     spec: RunSpec,
@@ -229,7 +226,7 @@ def _rhythm(run: RunDirectory, line: RunEntry, spec: RunSpec) -> _Rhythm | None:
 
     None, too, where another configuration file said what it does.
     """
-    plan = read(run.plan, _plan)
+    plan = read(run.plan, _Plan)
     if plan is None or line.finished is None or plan.spec.config != spec.config:
         return None
     from runners.watch.metrics.epoch_timing import read_epoch_timing  # of a program seen before

@@ -125,16 +125,13 @@ def counted_under(accounts: Mapping[str, MachineAccount]) -> dict[str, str]:
     return firsts
 
 
-_decoder = msgspec.json.Decoder(MachineAccount)
-
-
 def _file(state: StateDirectory, name: str) -> Path:
     return state.remote / name / "account.json"
 
 
 def read_account(state: StateDirectory, name: str) -> MachineAccount | None:
     """What was last known of a rented machine; None before it was reached, or when damaged."""
-    return read(_file(state, name), _decoder)
+    return read(_file(state, name), MachineAccount)
 
 
 def write_account(state: StateDirectory, name: str, account: MachineAccount) -> None:

@@ -65,12 +65,9 @@ class Preemption(msgspec.Struct, frozen=True):
         return f"; not fetched: {named}"
 
 
-_decoder = msgspec.json.Decoder(Preemption)
-
-
 def read_preemption(state: StateDirectory) -> Preemption | None:
     """What is announced in this boot; None where nothing is, or the file is damaged."""
-    found = read(state.preemption, _decoder)
+    found = read(state.preemption, Preemption)
     return found if found is not None and found.seen.boot == boot_id() else None
 
 
@@ -86,7 +83,7 @@ def withdraw_preemption(state: StateDirectory) -> None:
 
 def unsettled_preemption(state: StateDirectory) -> Preemption | None:
     """What took the machine away in an earlier boot, and has ended no session so far; or None."""
-    found = read(state.preemption, _decoder)
+    found = read(state.preemption, Preemption)
     is_over = found is not None and not found.settled and found.seen.boot != boot_id()
     return found if is_over else None
 

@@ -96,9 +96,6 @@ class Session(msgspec.Struct, frozen=True):
         return f"session rate ${self.rate:,}/h for {gpus} ({source}); estimate of GPU time"
 
 
-_decoder = msgspec.json.Decoder(Session)
-
-
 class SessionLine(msgspec.Struct, frozen=True, tag_field="type", tag="session"):
     """A session in the ledger, written when it starts, changes and ends; its last line counts."""
 
@@ -117,8 +114,8 @@ def load_session(state: StateDirectory, host: str | None = None) -> Session | No
     Of this machine, one that the provider has taken away and given back has ended with that.
     """
     if host not in {None, host_name()}:
-        return read(state.host.parent / str(host) / state.session.name, _decoder)
-    session = read(state.session, _decoder)
+        return read(state.host.parent / str(host) / state.session.name, Session)
+    session = read(state.session, Session)
     # Derived, and not only written down: who may not write sees the same.
     gone = None if session is None or session.end else taken_at(state, session.start)
     return session if session is None or gone is None else _ended(session, gone)
@@ -131,7 +128,7 @@ def settle_preemption(state: StateDirectory) -> bool:
         return False
     session = load_session(state)
     with suppress(OSError):  # a full disk: tried again by the next command
-        is_its = session is not None and session != read(state.session, _decoder)
+        is_its = session is not None and session != read(state.session, Session)
         if session is not None and is_its:
             _write(state, session)
         write_preemption(state, msgspec.structs.replace(found, settled=True))

@@ -28,8 +28,6 @@ _MOST_FILES = 256
 _KERNEL = re.compile(r"oom-kill:|ut of memory: Kill|invoked oom-killer|NVRM: Xid")
 _RANK_FOLDER = re.compile(r"\d{1,5}")
 
-_usage = msgspec.json.Decoder(RunUsage)
-
 
 class LogPart(msgspec.Struct, frozen=True):
     """A stretch of a log: where it begins in its file (bytes), and whose it is, if one rank's."""
@@ -166,7 +164,7 @@ def _walk(folder: Path) -> Iterator[Path]:
 
 def _xids(folder: Path, run: Run) -> tuple[Xid, ...]:
     """Xid errors of the run's GPUs between its start and a minute after its end."""
-    usage = read(folder / "usage.json", _usage)
+    usage = read(folder / "usage.json", RunUsage)
     if usage is None or run.started is None:
         return ()
     until = (run.ended or time.time()) + 60.0

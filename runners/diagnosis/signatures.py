@@ -84,7 +84,7 @@ def _shipped() -> tuple[Signature, ...]:
     stat = SHIPPED.stat()
     stamp = f"{stat.st_mtime_ns:x}-{stat.st_size:x}"
     kept = StateDirectory().signatures
-    found = read(kept, msgspec.json.Decoder(_Kept))
+    found = read(kept, _Kept)
     if found is not None and found.stamp == stamp:
         return found.signatures
     made = tuple(msgspec.convert(_entries(SHIPPED), list[Signature]))

@@ -160,9 +160,6 @@ class StackDump(msgspec.Struct, frozen=True):
     verdict: str = ""
 
 
-_decoder = msgspec.json.Decoder(StackDump)
-
-
 def take_stacks(run: RunDirectory, why: str, last: bool = False) -> StackDump:
     """Ask every rank of `run` at once and save what they say; `last` for a run that is killed next.
 
@@ -196,7 +193,7 @@ def newest_stacks(run: Path) -> StackDump | None:
     except OSError:
         return None
     for folder in folders:
-        dump = read(folder / _DUMP, _decoder)
+        dump = read(folder / _DUMP, StackDump)
         if dump is not None:
             return dump
     return None

@@ -35,8 +35,6 @@ YOUNG_S = 20.0
 """A sampler that has to be started again within this time of the last start died young."""
 LOG_LIMIT = 1 << 20
 
-_reading = msgspec.json.Decoder(GpuReading)
-
 
 _starts: dict[Path, KeepAlive] = {}
 _children: dict[Path, subprocess.Popen[bytes]] = {}
@@ -45,7 +43,7 @@ _touched: dict[Path, float] = {}
 
 def latest(state: StateDirectory) -> GpuReading | None:
     """The newest reading of this host under this `$FRESNEL_GPUS`, however old, or None."""
-    reading = read(state.gpu_reading, _reading)
+    reading = read(state.gpu_reading, GpuReading)
     if reading is None or reading.host != host_name() or reading.setting not in (None, setting()):
         return None
     reading = _marked_claimed(state, reading)
@@ -190,7 +188,7 @@ def _excuse(reading: GpuReading | None, why: str) -> GpuReading:
 
 def _reason(state: StateDirectory) -> str:
     """Why no reading comes, as far as it can be seen from outside."""
-    last = read(state.gpu_reading, _reading)
+    last = read(state.gpu_reading, GpuReading)
     if last is not None and last.host != host_name() and age_s(last) <= STALE_S:
         return (
             f"host {last.host} uses this state folder too; give each host its own "

@@ -16,15 +16,13 @@ FULL = 2 << 20
 
 N = TypeVar("N", int, float)
 
-_line = msgspec.json.Decoder(UsageInterval)
-
 
 def compact(path: Path) -> None:
     """Halve the lines of the file at `path`; OSError when the disk refuses, with nothing lost."""
     draft = path.with_suffix(".tmp")
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     with os.fdopen(descriptor, "wb") as target, open_binary(path) as source:
-        for interval in _pairs(decode_lines(source, _line)):
+        for interval in _pairs(decode_lines(source, UsageInterval)):
             target.write(msgspec.json.encode(interval) + b"\n")
     draft.replace(path)
 

@@ -74,9 +74,6 @@ def main(argv: list[str] | None = None) -> int:
     return ExitCode.DONE
 
 
-_reading = msgspec.json.Decoder(GpuReading)
-
-
 class Sampler:
     """One backend, read again and again into one file, by the holder of `lock`."""
 
@@ -186,7 +183,7 @@ class Sampler:
 
 def _last_xids(state: StateDirectory) -> dict[str, Xid]:
     """The Xids in the last reading of this host that are of this boot, by UUID."""
-    before = read(state.gpu_reading, _reading)
+    before = read(state.gpu_reading, GpuReading)
     if before is None or before.host != host_name():
         return {}
     booted = boot_time()

@@ -29,9 +29,6 @@ class SamplerOwner(msgspec.Struct, frozen=True):
         )
 
 
-_owner = msgspec.json.Decoder(SamplerOwner)
-
-
 def record_owner(descriptor: int, setting: str) -> None:
     """Write this process into the lock file it holds open as `descriptor`."""
     pid = os.getpid()
@@ -44,7 +41,7 @@ def owner_of(state: StateDirectory) -> SamplerOwner | None:
     """The process that samples into `state`; None when the lock is free or not written yet."""
     if not is_held(state.sampler_lock):
         return None
-    owner = read(state.sampler_lock, _owner)
+    owner = read(state.sampler_lock, SamplerOwner)
     # A sampler that has just taken the lock of a dead one finds that one's record in it.
     is_left = owner is not None and owner.host == host_name() and not owner.is_alive
     return None if is_left else owner

@@ -5,8 +5,6 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import msgspec
-
 from runners.host.files import read_plain
 from runners.model.gpus import GpuUse, HistoryLine, RunUsage
 from runners.state.decoding import decode_lines, read
@@ -16,8 +14,6 @@ RECENT_S = 600.0
 """How far back the host's history of every second goes."""
 
 _USAGE = "usage.json"
-_usage = msgspec.json.Decoder(RunUsage)
-_line = msgspec.json.Decoder(HistoryLine)
 
 
 def usage_file(run: Path) -> Path:
@@ -59,7 +55,7 @@ def nodes_of(run: Path) -> list[Path]:
 
 def decode_usage(folder: Path) -> RunUsage | None:
     """usage.json of a run's directory, or of a node's in it; None when missing or damaged."""
-    return read(f"{folder}/{_USAGE}", _usage)
+    return read(f"{folder}/{_USAGE}", RunUsage)
 
 
 def read_recent(state: StateDirectory, now: float | None = None) -> list[HistoryLine]:
@@ -79,4 +75,4 @@ def _lines(path: Path) -> Iterator[HistoryLine]:
         content = read_plain(path)
     except OSError:
         return
-    yield from decode_lines(content.split(b"\n"), _line)
+    yield from decode_lines(content.split(b"\n"), HistoryLine)

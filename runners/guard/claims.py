@@ -33,9 +33,6 @@ class Claim(msgspec.Struct, frozen=True):
         return not self.boot or self.boot == boot_id()
 
 
-_decoder = msgspec.json.Decoder(Claim)
-
-
 def marker_of(state: StateDirectory, rule: str, name: str) -> Path:
     """The marker of a rule's command."""
     return state.guard / rule / name
@@ -74,4 +71,4 @@ def _claim(marker: Path) -> Claim:
         return Claim(damaged=True)
     if content.isspace():
         return Claim()
-    return decode(content, _decoder) or Claim(damaged=True)
+    return decode(content, Claim) or Claim(damaged=True)

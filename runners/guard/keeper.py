@@ -55,9 +55,6 @@ class GuardKeeper(msgspec.Struct, frozen=True):
         )
 
 
-_keeper = msgspec.json.Decoder(GuardKeeper)
-
-
 def guard_lock(state: StateDirectory) -> Path:
     """The lock that is held while a guard lives."""
     return state.guard / "guard.lock"
@@ -90,7 +87,7 @@ def read_keeper(state: StateDirectory) -> GuardKeeper | None:
     """The keeper that lives now; None where nothing would start the guard again."""
     if not is_held(keeper_lock(state)):
         return None
-    return read(state.guard / "keeper.json", _keeper) or GuardKeeper()
+    return read(state.guard / "keeper.json", GuardKeeper) or GuardKeeper()
 
 
 def watch_keeper(state: StateDirectory) -> None:

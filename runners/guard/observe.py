@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from decimal import Decimal
 from itertools import islice
 
-import msgspec
 from msgspec.structs import replace
 
 from runners.cost.accounting import to_decimal
@@ -42,8 +41,6 @@ from runners.watch.metrics.epoch_timing import read_epoch_timing
 
 _TAIL_BYTES = 1 << 20
 _RECENT_ENDINGS = 50
-
-_interval = msgspec.json.Decoder(UsageInterval)
 
 
 class GuardObserver:
@@ -195,4 +192,4 @@ def _read_intervals(run: RunDirectory) -> list[UsageInterval]:
             lines = file.read().split(b"\n")
     except OSError:
         return []
-    return list(decode_lines(lines, _interval))
+    return list(decode_lines(lines, UsageInterval))

@@ -105,7 +105,7 @@ def read_guard_state(state: StateDirectory) -> GuardState | None:
 
 def _read(path: Path, kind: type[T]) -> T | None:
     try:
-        return read_or_raise(path, msgspec.json.Decoder(kind))
+        return read_or_raise(path, kind)
     except FileNotFoundError:
         return None
     except (OSError, ValueError) as error:

@@ -22,9 +22,6 @@ class SweepWatch(msgspec.Struct, frozen=True):
     metric: str = ""
 
 
-_watch = msgspec.json.Decoder(SweepWatch)
-
-
 def watch_for_hopeless(
     state: StateDirectory, group: str, runs: Sequence[str], metric: str = ""
 ) -> None:
@@ -54,4 +51,4 @@ def lock_of(path: Path) -> Path:
 
 def read_watch(path: Path) -> SweepWatch | None:
     """The file of one sweep, or None."""
-    return read(path, _watch)
+    return read(path, SweepWatch)

@@ -5,8 +5,6 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-import msgspec
-
 from runners.gpus.usage import interval_file, read_usage
 from runners.health.expected import shortfalls
 from runners.health.histories import (
@@ -46,8 +44,6 @@ _RECENT_S = 60.0
 _GPU_INTERVALS = 720
 _CPU_SAMPLES = 360
 _MOST_BYTES = 256 << 10
-
-_interval = msgspec.json.Decoder(UsageInterval)
 
 
 class SignsOfLife(NamedTuple):
@@ -276,7 +272,7 @@ class RunObserver:
     def _gpu_signs(self, run: Run, to_wall: float) -> tuple[GpuSign, ...]:
         """The run's GPUs over its last minute, and over what came before that."""
         lines = self._intervals.poll(_MOST_BYTES, jump=True).lines
-        self._gpus.extend(decode_lines(lines, _interval))
+        self._gpus.extend(decode_lines(lines, UsageInterval))
         if not self._gpus or run.plan is None:
             return ()
         edge = self._gpus[-1].time - _RECENT_S

@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from runners.host.identity import host_name
 from runners.model.health import Health
 from runners.model.run import Run
@@ -20,12 +18,10 @@ if TYPE_CHECKING:
 FRESH_S = 60.0
 """Older ones are not valid any more: the watcher looks every ten seconds."""
 
-_health = msgspec.json.Decoder(Health)
-
 
 def read_health(run: Path) -> Health | None:
     """What the watcher found last of the run in this folder, however old, or None."""
-    return read(f"{run}/health.json", _health)
+    return read(f"{run}/health.json", Health)
 
 
 def health_of(run: Run, now: float, report: LiveReport | None) -> Health | None:

@@ -54,9 +54,6 @@ class BudgetTable(msgspec.Struct, frozen=True):
     budgets: tuple[AccountBudget, ...] = ()
 
 
-_table = msgspec.json.Decoder(BudgetTable)
-
-
 def known_budgets(state: StateDirectory) -> tuple[AccountBudget, ...]:
     """Those of this cluster's accounts, asked again every five minutes at most.
 
@@ -64,7 +61,7 @@ def known_budgets(state: StateDirectory) -> tuple[AccountBudget, ...]:
     """
     if not state.slurm.is_dir() or slurm_job() is not None:
         return ()
-    before = read(state.budgets, _table) or BudgetTable()
+    before = read(state.budgets, BudgetTable) or BudgetTable()
     now = time.time()
     if 0 <= now - before.asked < _EVERY_S:
         return before.budgets

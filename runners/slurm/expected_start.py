@@ -34,12 +34,9 @@ class ExpectedStart(msgspec.Struct, frozen=True):
     before: int | None = None
 
 
-_decoder = msgspec.json.Decoder(dict[str, ExpectedStart])
-
-
 def expected_start(state: StateDirectory, job: JobRow) -> ExpectedStart:
     """What Slurm expects of a job that waits; nothing where it does not say."""
-    kept, now = read(state.expected_starts, _decoder) or {}, time.time()
+    kept, now = read(state.expected_starts, dict[str, ExpectedStart]) or {}, time.time()
     known = kept.get(job.number)
     if known is not None and 0 <= now - known.asked < _KEPT_S:
         return known

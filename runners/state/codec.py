@@ -64,23 +64,16 @@ class PlanOutline(msgspec.Struct, frozen=True):
 
 
 # Made once: building a decoder takes about as long as decoding a small file.
-_outline = msgspec.json.Decoder(PlanOutline)
-_plan = msgspec.json.Decoder(LaunchPlan)
-_record = msgspec.json.Decoder(RunRecord)
-_intent = msgspec.json.Decoder(StopIntent)
-_waits = msgspec.json.Decoder(QueueStatus)
-_pause = msgspec.json.Decoder(Pause)
-_spec = msgspec.json.Decoder(RunSpec)
 
 
 def read_plan(run: RunDirectory) -> LaunchPlan | None:
     """The run's plan, or None."""
-    return read(run.plan, _plan)
+    return read(run.plan, LaunchPlan)
 
 
 def read_outline(run: RunDirectory) -> PlanOutline | None:
     """The outline of the run's plan; of a damaged one what can be read, None when nothing can."""
-    outline = read(run.plan, _outline)
+    outline = read(run.plan, PlanOutline)
     if outline is not None:
         return outline
     # The usual way failed, so this plan is damaged or newer: its GPUs still count as held.
@@ -97,7 +90,7 @@ def read_outline(run: RunDirectory) -> PlanOutline | None:
 
 def read_record(run: RunDirectory) -> RunRecord | None:
     """The run's record; of a damaged one, or one with an unknown state, what can be read."""
-    record = read(run.state, _record)
+    record = read(run.state, RunRecord)
     if record is not None:
         return record
     fields = record_fields(read_json(run.state))
@@ -111,21 +104,21 @@ def read_intent(run: RunDirectory) -> StopIntent | None:
     """
     if not run.stop.exists():
         return None
-    intent = read(run.stop, _intent)
+    intent = read(run.stop, StopIntent)
     return intent or msgspec.convert(intent_fields(read_json(run.stop)), StopIntent)
 
 
 def read_waits(run: RunDirectory) -> QueueStatus | None:
     """Why a queued run waits, or None."""
-    return read(run.waits, _waits)
+    return read(run.waits, QueueStatus)
 
 
 def read_pause(run: RunDirectory) -> Pause | None:
     """Who of us paused the run, or None."""
-    return read(run.pause, _pause)
+    return read(run.pause, Pause)
 
 
 def read_spec(run: RunDirectory) -> RunSpec | None:
     """What the run is: the spec in its plan, or of a damaged plan the one kept beside it."""
     plan = read_plan(run)
-    return read(run.spec, _spec) if plan is None else plan.spec
+    return read(run.spec, RunSpec) if plan is None else plan.spec

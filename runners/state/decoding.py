@@ -3,6 +3,7 @@
 import os
 import time
 from collections.abc import Iterable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar
 
@@ -39,19 +40,31 @@ class _Decoder(Protocol[_Given, _Decoded]):
     def decode(self, buf: _Given, /) -> _Decoded: ...
 
 
-def decode(content: _Content, decoder: _Decoder[_Content, T]) -> T | None:
+@cache
+def _json_decoder(kind: Any) -> Any:
+    return msgspec.json.Decoder(kind)
+
+
+def _decoder_of(kind: Any) -> Any:
+    """A decoder as it is; for a type the one of its JSON, which is made when it is first needed."""
+    return kind if hasattr(kind, "decode") else _json_decoder(kind)
+
+
+def decode(content: _Content, kind: type[T] | _Decoder[_Content, T]) -> T | None:
     """What `content` says; None when it is damaged, or says something else."""
+    decoder: _Decoder[_Content, T] = _decoder_of(kind)
     try:
         return decoder.decode(content)
     except _DAMAGES:
         return None
 
 
-def decode_lines(lines: Iterable[bytes], decoder: _Decoder[bytes, T]) -> Iterator[T]:
+def decode_lines(lines: Iterable[bytes], kind: type[T] | _Decoder[bytes, T]) -> Iterator[T]:
     """What each line says; those that say nothing are left out.
 
     A first line may be cut off, and a last one half written.
     """
+    decoder: _Decoder[bytes, T] = _decoder_of(kind)
     for line in lines:
         found = decode(line, decoder)
         if found is not None:
@@ -68,8 +81,11 @@ def keep_what_is_read() -> None:
     _kept = {} if _kept is None else _kept
 
 
-def read(path: Path | str, decoder: _Decoder[bytes, T], limit: int = PLAIN_LIMIT) -> T | None:
+def read(
+    path: Path | str, kind: type[T] | _Decoder[bytes, T], limit: int = PLAIN_LIMIT
+) -> T | None:
     """The plain file at `path`, decoded; None when it is missing, no plain file, or damaged."""
+    decoder: _Decoder[bytes, T] = _decoder_of(kind)
     if _kept is None or decoder is any_json:
         return _read(path, decoder, limit)
     key = str(path), id(decoder)
@@ -103,8 +119,9 @@ def _read(path: Path | str, decoder: _Decoder[bytes, T], limit: int) -> T | None
     return decode(content, decoder)
 
 
-def read_or_raise(path: Path, decoder: _Decoder[bytes, T]) -> T:
+def read_or_raise(path: Path, kind: type[T]) -> T:
     """The plain file at `path`, decoded; raises OSError, and ValueError when it is damaged."""
+    decoder: _Decoder[bytes, T] = _decoder_of(kind)
     content = read_plain(path)
     try:
         return decoder.decode(content)

@@ -84,14 +84,12 @@ class JobTable(msgspec.Struct, frozen=True):
     unread: int = 0
 
 
-_note = msgspec.json.Decoder(JobNote)
-_table = msgspec.json.Decoder(JobTable)
 _read_before: dict[str, tuple[tuple[int, int], JobTable, dict[str, JobRow]]] = {}
 
 
 def read_job(run: RunDirectory) -> JobNote | None:
     """Which job a run is, or None."""
-    return read(run.job, _note)
+    return read(run.job, JobNote)
 
 
 def write_job(run: RunDirectory, note: JobNote) -> None:
@@ -109,7 +107,7 @@ def read_table(state: StateDirectory) -> tuple[JobTable, dict[str, JobRow]]:
     before = _read_before.get(str(state.jobs))
     if before is not None and before[0] == version:
         return before[1], before[2]
-    table = read(state.jobs, _table) or JobTable()
+    table = read(state.jobs, JobTable) or JobTable()
     return table, _keep(state, version, table)
 
 

@@ -14,13 +14,11 @@ from runners.model.run import NO_LABELS, Labels, Run
 from runners.state.decoding import read
 from runners.state.layout import RunDirectory, StateDirectory
 
-_labels = msgspec.json.Decoder(Labels)
-
 
 def read_labels(directory: RunDirectory) -> Labels:
     """The run's labels; none where the file is missing or damaged."""
     # A path as text, because a Path for each of thousands of runs takes longer than the read.
-    return read(f"{directory.path}/labels.json", _labels) or NO_LABELS
+    return read(f"{directory.path}/labels.json", Labels) or NO_LABELS
 
 
 def change_labels(directory: RunDirectory, change: Callable[[Labels], Labels]) -> Labels:

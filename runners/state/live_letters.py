@@ -23,9 +23,6 @@ class LetterTable(msgspec.Struct):
     coming: int = 0
 
 
-_decoder = msgspec.json.Decoder(LetterTable)
-
-
 def live_letters(
     state: StateDirectory, live: Iterable[str], may_write: bool = True
 ) -> dict[str, str]:
@@ -50,7 +47,7 @@ def live_letters(
 
 
 def _read(state: StateDirectory) -> LetterTable:
-    return read(state.letters, _decoder) or LetterTable()
+    return read(state.letters, LetterTable) or LetterTable()
 
 
 def _dealt(table: LetterTable, wanted: list[str]) -> LetterTable:

@@ -16,7 +16,6 @@ class Point(msgspec.Struct):
     name: str = ""
 
 
-decoder = msgspec.json.Decoder(Point)
 DAMAGED = [
     b"",
     b"{",
@@ -32,25 +31,25 @@ DAMAGED = [
 def test_damaged_content_says_nothing(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "point.json"
     path.write_bytes(content)
-    assert decode(content, decoder) is None and read(path, decoder) is None
+    assert decode(content, Point) is None and read(path, Point) is None
     with pytest.raises(ValueError):
-        read_or_raise(path, decoder)
+        read_or_raise(path, Point)
 
 
 def test_what_is_whole_is_read(tmp_path: Path) -> None:
     path = tmp_path / "point.json"
     path.write_bytes(b'{"x": 1, "other": true}')
-    assert read(path, decoder) == Point(1) == read_or_raise(path, decoder)
+    assert read(path, Point) == Point(1) == read_or_raise(path, Point)
     assert decode("[1, null]", any_json) == [1, None]
 
 
 def test_a_missing_file_and_a_folder_say_nothing(tmp_path: Path) -> None:
     for path in (tmp_path / "none", tmp_path):
-        assert read(path, decoder) is None
+        assert read(path, Point) is None
         with pytest.raises(OSError):
-            read_or_raise(path, decoder)
+            read_or_raise(path, Point)
 
 
 def test_lines_that_say_nothing_are_left_out() -> None:
     whole = json.dumps({"x": 3}).encode()
-    assert list(decode_lines([b'": 1}', whole, *DAMAGED, whole[:-1]], decoder)) == [Point(3)]
+    assert list(decode_lines([b'": 1}', whole, *DAMAGED, whole[:-1]], Point)) == [Point(3)]

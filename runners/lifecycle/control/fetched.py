@@ -37,9 +37,6 @@ class Unfetched(msgspec.Struct, frozen=True):
     removed: list[str] = []
 
 
-_fetched = msgspec.json.Decoder(Fetched)
-
-
 def mark_fetched(state: StateDirectory, run: Run, to: str = "", given_up: bool = False) -> Fetched:
     """Note that the results of an ended run are safe, or that nobody wants them.
 
@@ -88,7 +85,7 @@ def _removed(state: StateDirectory) -> Path:
 
 def read_fetched(directory: RunDirectory) -> Fetched | None:
     """The mark of a run, or None."""
-    return read(directory.fetched, _fetched)
+    return read(directory.fetched, Fetched)
 
 
 def unfetched_runs(state: StateDirectory) -> list[Run]:

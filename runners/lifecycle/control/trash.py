@@ -67,9 +67,6 @@ class Deletion(msgspec.Struct):
     unfetched: list[str] = []
 
 
-_mark = msgspec.json.Decoder(DeletedMark)
-
-
 def delete(state: StateDirectory, runs: Sequence[Run]) -> Deletion:
     """Move ended `runs` to the trash, each whole; one that must stay is named, with the reason.
 
@@ -183,7 +180,7 @@ def _named(deleted: Sequence[DeletedRun], name: str) -> DeletedRun:
 
 def _deleted_run(state: StateDirectory, place: Path) -> DeletedRun:
     directory = _InTrash(state, place.name)
-    mark = read(directory.deleted, _mark)
+    mark = read(directory.deleted, DeletedMark)
     if mark is None:
         # Renaming sets the ctime, so it is the time of the deletion.
         mark = DeletedMark("", place.stat().st_ctime if place.exists() else time.time())

@@ -159,7 +159,7 @@ def _record_all(wanted: Mapping[RunDirectory, Checkout]) -> None:
 
 def read_source(run: RunDirectory) -> SourceRecord | None:
     """What was recorded of the run's code; None when nothing was."""
-    return read(run.source, msgspec.json.Decoder(SourceRecord))
+    return read(run.source, SourceRecord)
 
 
 def record_again(run: RunDirectory, folder: Path) -> threading.Thread:

@@ -48,12 +48,9 @@ class ProbeResult(msgspec.Struct, frozen=True):
     steps: tuple[ProbeStep, ...] = ()
 
 
-_results = msgspec.json.Decoder(tuple[ProbeResult, ...])
-
-
 def read_probes(state: StateDirectory) -> tuple[ProbeResult, ...]:
     """Every result of this host, oldest first; empty when there is none."""
-    return read(state.probes, _results) or ()
+    return read(state.probes, tuple[ProbeResult, ...]) or ()
 
 
 def find_probe(state: StateDirectory, preset: str, gpu: str, devices: int) -> ProbeResult | None:

@@ -21,9 +21,6 @@ from runners.state.runs import read_run
 _LONGEST_NAME = 60
 
 
-_record = msgspec.json.Decoder(SearchRecord)
-
-
 def suggested(directory: RunDirectory, spec: RunSpec) -> RunSpec:
     """`spec` with the values that its sampler suggests to this run; unchanged without a search.
 
@@ -69,7 +66,7 @@ def with_values(spec: RunSpec, values: dict[str, str]) -> RunSpec:
 
 def read_search(state: StateDirectory, group: str) -> SearchRecord | None:
     """What is known of the search of a sweep; None where there is none yet."""
-    return read(state.sweeps / group / "trials.json", _record)
+    return read(state.sweeps / group / "trials.json", SearchRecord)
 
 
 def report_endings(state: StateDirectory) -> None:
@@ -92,7 +89,7 @@ def report_endings(state: StateDirectory) -> None:
 def forget_searches(state: StateDirectory) -> None:
     """Remove what was kept of searches none of whose runs exists any more."""
     for path in state.sweeps.glob("*/trials.json"):
-        record = read(path, _record)
+        record = read(path, SearchRecord)
         if record is not None and not any(
             state.run(run_id).path.exists() or (state.trash / run_id).exists()
             for run_id in record.trials

@@ -89,9 +89,6 @@ def _flag_of(arguments: Sequence[str], flag: str) -> str:
     return found
 
 
-_decoder = msgspec.json.Decoder(WaitingLaunch)
-
-
 def new_launch(
     command: tuple[str, ...],
     where: str,
@@ -128,7 +125,7 @@ def save_launch(state: StateDirectory, launch: WaitingLaunch) -> None:
 
 def read_launches(state: StateDirectory) -> list[WaitingLaunch]:
     """Every launch that is kept, the first of the queue first."""
-    found = (read(path, _decoder) for path in _folder(state).glob("*.json"))
+    found = (read(path, WaitingLaunch) for path in _folder(state).glob("*.json"))
     known = [launch for launch in found if launch is not None]
     return sorted(known, key=lambda launch: (-launch.priority, launch.created, launch.id))
 
@@ -146,7 +143,7 @@ def open_launches(state: StateDirectory) -> list[WaitingLaunch]:
 def read_launch(state: StateDirectory, name: str) -> WaitingLaunch:
     """The launch with this id, or the beginning of one; NotFound."""
     path = _folder(state) / f"{name}.json"
-    found = read(path, _decoder) if "/" not in name else None
+    found = read(path, WaitingLaunch) if "/" not in name else None
     if found is not None:
         return found
     alike = [launch for launch in open_launches(state) if launch.id.startswith(name) and name]

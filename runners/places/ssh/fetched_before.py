@@ -20,9 +20,6 @@ class _Note(msgspec.Struct, frozen=True):
     names: frozenset[str]
 
 
-_decoder = msgspec.json.Decoder(_Note)
-
-
 class FetchedBefore:
     """The folder of one run here, as far as it was fetched from `host`."""
 
@@ -31,7 +28,7 @@ class FetchedBefore:
         self._folder = folder
         self._host = host
         folder.mkdir(parents=True, exist_ok=True)
-        note = read(folder / NOTE, _decoder)
+        note = read(folder / NOTE, _Note)
         if note is not None and note.host != host:
             raise FresnelError(f"{folder} was fetched from {note.host}, not from {host}", _ANOTHER)
         self._names = note.names if note is not None else frozenset()

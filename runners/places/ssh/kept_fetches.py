@@ -60,11 +60,6 @@ class _Failure(msgspec.Struct, frozen=True):
     error: _Failed = _Failed()
 
 
-_decoder = msgspec.json.Decoder(KeptFetch)
-_fetched = msgspec.json.Decoder(list[_Fetched])
-_failure = msgspec.json.Decoder(_Failure)
-
-
 def keep_fetching(state: StateDirectory, fetch: KeptFetch) -> None:
     """Have it repeated from now on; one of the same name is replaced."""
     _folder(state).mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -74,7 +69,7 @@ def keep_fetching(state: StateDirectory, fetch: KeptFetch) -> None:
 
 def list_fetches(state: StateDirectory) -> list[KeptFetch]:
     """All of them, the oldest first."""
-    found = (read(path, _decoder) for path in _folder(state).glob("*.json"))
+    found = (read(path, KeptFetch) for path in _folder(state).glob("*.json"))
     return sorted((each for each in found if each is not None), key=lambda each: each.created)
 
 
@@ -122,11 +117,11 @@ def _start(state: StateDirectory, fetch: KeptFetch) -> None:
 def _repeat(state: StateDirectory, name: str) -> None:
     """Fetch, wait, and fetch again, until the runs have ended or nobody wants it any more."""
     while not is_gone(state.root):
-        fetch = read(_file(state, name), _decoder)
+        fetch = read(_file(state, name), KeptFetch)
         if fetch is None or fetch.ended:
             return
         problem, is_over = _fetch(state, fetch)
-        now, asked = time.time(), read(_file(state, name), _decoder)
+        now, asked = time.time(), read(_file(state, name), KeptFetch)
         if asked is None:
             return
         if asked.created != fetch.created:
@@ -163,8 +158,9 @@ def _fetch(state: StateDirectory, fetch: KeptFetch) -> tuple[str, bool]:
                 process.terminate()
     try:
         if process.returncode == 0:
-            return "", not any(run.live for run in _fetched.decode(output))
-        problem = _failure.decode(output).error.message
+            runs = msgspec.json.decode(output, type=list[_Fetched])
+            return "", not any(run.live for run in runs)
+        problem = msgspec.json.decode(output, type=_Failure).error.message
     except (ValueError, RecursionError):
         problem = ""
     last = errors.decode("utf-8", "replace").strip().rpartition("\n")[2]

@@ -34,7 +34,6 @@ _SETTLED_S = 2.0
 
 _Version = tuple[int, int, int, int]
 _Hash = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
-_decoder = msgspec.json.Decoder(dict[str, tuple[_Version, _Hash]])
 LEFT_OUT = frozenset(
     {"supervisor.lock", "run.lock", "stop.reserve", "tty.sock", "fetched.json"}
 ) | {KNOWN_HASHES}
@@ -58,7 +57,7 @@ class KnownHashes:
 
     def __init__(self, folder: Path) -> None:
         self._file = folder / KNOWN_HASHES
-        self._known = read(self._file, _decoder) or {}
+        self._known = read(self._file, dict[str, tuple[_Version, _Hash]]) or {}
         self._found: dict[str, tuple[_Version, str]] = {}
         self._read = 0
 

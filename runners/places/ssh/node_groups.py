@@ -52,9 +52,6 @@ class NodeGroup(msgspec.Struct, frozen=True):
         return all(node.run for node in self.nodes)
 
 
-_decoder = msgspec.json.Decoder(NodeGroup)
-
-
 def save_group(state: StateDirectory, group: NodeGroup) -> None:
     """Remember a launch."""
     folder = _folder(state)
@@ -84,7 +81,7 @@ def groups_stamp(state: StateDirectory) -> object:
 
 def list_groups(state: StateDirectory) -> list[NodeGroup]:
     """Every launch, oldest first."""
-    found = (read(path, _decoder) for path in _folder(state).glob("*.json"))
+    found = (read(path, NodeGroup) for path in _folder(state).glob("*.json"))
     return sorted((group for group in found if group is not None), key=lambda group: group.created)
 
 

@@ -27,14 +27,11 @@ class PushedFolder(msgspec.Struct):
     files: dict[str, tuple[Stamp, Stamp]] = {}
 
 
-_folder = msgspec.json.Decoder(PushedFolder)
-
-
 def read_pushed_folder(
     registry: RemoteRegistry, host: RemoteHost, local: Path, remote: str
 ) -> PushedFolder:
     """What was pushed from the folder `local` to `remote` before."""
-    return read(_file(registry, host, local, remote), _folder) or PushedFolder(remote)
+    return read(_file(registry, host, local, remote), PushedFolder) or PushedFolder(remote)
 
 
 def note_pushed_folder(
@@ -58,7 +55,7 @@ def place_of_folder(registry: RemoteRegistry, host: RemoteHost, local: Path) -> 
 def list_pushed_folders(registry: RemoteRegistry, host: RemoteHost) -> list[PushedFolder]:
     """Everything that was pushed to a machine from here."""
     files = sorted((registry.folder(host.name) / "pushed").glob("*.json"))
-    return [pushed for pushed in (read(file, _folder) for file in files) if pushed is not None]
+    return [pushed for pushed in (read(file, PushedFolder) for file in files) if pushed is not None]
 
 
 def forget_pushed(registry: RemoteRegistry, host: RemoteHost) -> None:
@@ -83,12 +80,9 @@ class PushedPreset(msgspec.Struct, frozen=True):
     """The preset's own file there; empty for one that the panel ships."""
 
 
-_presets = msgspec.json.Decoder(dict[str, PushedPreset])
-
-
 def read_pushed(registry: RemoteRegistry, host: RemoteHost) -> dict[str, PushedPreset]:
     """What was pushed to a machine, by preset."""
-    return read(registry.folder(host.name) / "pushed.json", _presets) or {}
+    return read(registry.folder(host.name) / "pushed.json", dict[str, PushedPreset]) or {}
 
 
 def note_pushed(registry: RemoteRegistry, host: RemoteHost, pushed: PushedPreset) -> None:

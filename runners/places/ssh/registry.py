@@ -80,7 +80,7 @@ class RemoteRegistry:
     def find(self, name: str) -> RemoteHost:
         """The machine of this name; NotFound says which there are."""
         try:
-            return read_or_raise(self._file(check_name(name)), msgspec.json.Decoder(RemoteHost))
+            return read_or_raise(self._file(check_name(name)), RemoteHost)
         except (FileNotFoundError, NotADirectoryError):
             known = ", ".join(self.names()) or "none yet"
             raise NotFound(

@@ -52,12 +52,9 @@ class Rental(msgspec.Struct, frozen=True):
     exit_code: int | None = None
 
 
-_decoder = msgspec.json.Decoder(Rental)
-
-
 def read_rental(registry: RemoteRegistry, name: str) -> Rental | None:
     """How a machine is created; None for one that was added."""
-    return read(registry.folder(name) / "rental.json", _decoder)
+    return read(registry.folder(name) / "rental.json", Rental)
 
 
 def write_rental(registry: RemoteRegistry, name: str, rental: Rental) -> None:

@@ -26,9 +26,6 @@ class _Line(msgspec.Struct):
     condition: str = ""
 
 
-_line = msgspec.json.Decoder(_Line)
-
-
 class AlertStream:
     """The alerts of one run, followed; `poll` costs little when nothing is new."""
 
@@ -41,7 +38,7 @@ class AlertStream:
         news = self._follower.poll(_MOST_BYTES, jump=True)
         if news.restarted:
             self.alerts = ()
-        for line in decode_lines(news.lines, _line):
+        for line in decode_lines(news.lines, _Line):
             if line.type == "alert":
                 # Only the newest are shown, and a run in trouble may write thousands.
                 self.alerts = (*self.alerts, Alert(line.time, line.text, line.condition))[-_KEPT:]

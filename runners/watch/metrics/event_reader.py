@@ -19,7 +19,6 @@ _BLOCK = 4 << 20
 _MOST = 1 << 1023
 """The greatest whole number that certainly fits in a float."""
 _COUNTS = ("epoch", "epochs", "step", "steps", "seconds")
-_event = msgspec.json.Decoder(Event)
 
 
 class EventReader:
@@ -76,7 +75,7 @@ class _Loose:
 
     def decode(self, line: bytes) -> Event:
         plain = json.loads(line, parse_constant=lambda _: None)
-        return _event.decode(msgspec.json.encode(plain))
+        return msgspec.json.decode(msgspec.json.encode(plain), type=Event)
 
 
 _loose = _Loose()
@@ -84,7 +83,7 @@ _loose = _Loose()
 
 def _decoded(lines: list[bytes]) -> Iterator[Event]:
     for line in lines:
-        event = decode(line, _event)
+        event = decode(line, Event)
         if event is None and (b"NaN" in line or b"Infinity" in line):
             event = decode(line, _loose)
         if event is None:

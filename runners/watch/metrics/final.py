@@ -81,9 +81,6 @@ class FinalReport(msgspec.Struct, frozen=True):
         return {name: metric.value for name, metric in self.metrics.items()}
 
 
-_decoder = msgspec.json.Decoder(FinalReport)
-
-
 def read_final(run: Run) -> FinalReport | None:
     """The report that was kept of this ended run; None when there is none of this ending."""
     found = read_kept(run)
@@ -92,7 +89,7 @@ def read_final(run: Run) -> FinalReport | None:
 
 def read_kept(run: Run) -> FinalReport | None:
     """As `read_final`, by the preset's judgement alone."""
-    report = None if run.is_live else read(Path(run.directory) / FILE, _decoder)
+    report = None if run.is_live else read(Path(run.directory) / FILE, FinalReport)
     # A run that was resumed and ended again has another report.
     return report if report is not None and report.ended == run.ended else None
 

@@ -6,8 +6,6 @@ What its GPUs did, and what it cost, are series over time like the others.
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-import msgspec
-
 from runners.gpus.usage import interval_file
 from runners.host.printed_paths import PrintedScan
 from runners.host.tail import Follower
@@ -31,7 +29,6 @@ from runners.watch.metrics.series_set import SeriesSet
 
 _BLOCK = 4 << 20
 _VALUES = ("metrics", "epoch", "summary")
-_interval = msgspec.json.Decoder(UsageInterval)
 _GIB = 1 << 30
 SpentSoFar = Callable[[Run], Sequence[tuple[float, float]]]
 """A run's cost by moments: unix seconds, US dollars."""
@@ -202,7 +199,7 @@ class GpuSource:
         if any(news.restarted for news in polled.values()):
             self.series.clear()
         for node, news in polled.items():
-            for interval in decode_lines(news.lines, _interval):
+            for interval in decode_lines(news.lines, UsageInterval):
                 self._note_all(node, interval, start)
         self._note_cost(run, start)
         return any(news.more for news in polled.values())

@@ -46,7 +46,6 @@ from tui.views.runs.run_text import (
 from tui.views.runs.run_view import RunView
 
 Pairs = list[tuple[str, str]]
-_source = msgspec.json.Decoder(SourceRecord)
 _MOST_FILES = 40
 _MOST_ALERTS = 20
 
@@ -306,7 +305,7 @@ def code_pairs(plan: LaunchPlan, state: StateDirectory) -> Pairs:
         pairs.append(("commit", known.commit + branch))
         if known.commit_at_launch and known.commit_at_launch != known.commit:
             pairs.append(("at launch", known.commit_at_launch))
-    source = read(directory.source, _source)
+    source = read(directory.source, SourceRecord)
     if source is not None:
         changes = "uncommitted changes" if source.dirty else "no uncommitted changes"
         dirty = "git did not answer in time" if source.dirty is None else changes
