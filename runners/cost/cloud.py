@@ -25,7 +25,7 @@ from typing import Any
 import msgspec
 
 from runners.host.webhook import NoRedirect
-from runners.model.errors import WrongInput
+from runners.model.errors import FresnelError, WrongInput
 from runners.presets.reading.user_settings import read_settings
 
 BASE = "http://169.254.169.254"
@@ -72,6 +72,14 @@ def metadata_base(environment: Mapping[str, str] | None = None) -> str:
     if word and word.lower() not in ("1", "on", "yes"):
         raise WrongInput(f"FRESNEL_METADATA={word}: expected on, off, or an address such as {BASE}")
     return BASE if word or read_settings().cost.metadata else ""
+
+
+def allowed_base() -> str:
+    """The same; empty too where the settings are mistaken: that is said where they are read."""
+    try:
+        return metadata_base()
+    except FresnelError:
+        return ""
 
 
 def _is_anybody_there(base: str) -> bool:

@@ -21,7 +21,6 @@ from runners.host import helpers
 from runners.host.files import append_event, open_private, read_plain, replace
 from runners.host.keep_alive import KeepAlive
 from runners.host.locks import await_release, is_held
-from runners.model.errors import FresnelError
 from runners.state.decoding import read
 from runners.state.layout import StateDirectory, settings_file
 from runners.state.leases import live_run_ids
@@ -164,9 +163,6 @@ def _may_be_allowed() -> bool:
 
 
 def _is_allowed() -> bool:
-    from runners.cost.cloud import metadata_base  # most never get here
+    from runners.cost.cloud import allowed_base  # most never get here
 
-    try:
-        return bool(metadata_base())
-    except FresnelError:
-        return False  # the settings' mistake is said where they are read for their own sake
+    return bool(allowed_base())

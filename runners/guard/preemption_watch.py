@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from runners.cost.cloud import find_instance, metadata_base
+from runners.cost.cloud import allowed_base, find_instance
 from runners.cost.cloud_notices import PROVIDERS, CloudNotice, Unanswered, ask_notice
 from runners.cost.preemption import (
     Preemption,
@@ -63,7 +63,7 @@ class PreemptionWatch:
         """Watch while there is something to be lost, and asking is allowed."""
         idle = 0
         while idle < _LEAVES_AFTER and self.state.root.is_dir():
-            base = _allowed_base()
+            base = allowed_base()
             idle = 0 if base and has_something_to_lose(self.state) else idle + 1
             pause = self.step(base) if base else EVERY_S
             time.sleep(pause)
@@ -163,13 +163,6 @@ def _waits_for_machine(run: Run) -> bool:
     """True for one that goes on after a boot, and has nothing that could be stopped before it."""
     survives = run.plan is not None and run.plan.spec.restart.boot
     return survives and run.state.is_unstarted
-
-
-def _allowed_base() -> str:
-    try:
-        return metadata_base()
-    except FresnelError:
-        return ""  # mistaken settings: nobody is asked
 
 
 def has_something_to_lose(state: StateDirectory) -> bool:

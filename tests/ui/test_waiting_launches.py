@@ -4,7 +4,7 @@ import pytest
 
 from runners.model.states import State
 from runners.places.fleet import place as fleet_place
-from runners.places.fleet.waiting import is_cancelled, new_launch, save_launch
+from runners.places.fleet.waiting import cancelled_at, new_launch, save_launch
 from runners.state.layout import StateDirectory
 from tests.ui.waiting import until
 from tui.panel.app import PanelApp
@@ -37,4 +37,4 @@ async def test_it_is_shown_with_its_reason_and_taken_out_of_the_queue(
         await pilot.press("s")
         await until(pilot, lambda: isinstance(app.screen, StopScreen) and app.screen.is_mounted)
         await pilot.press("y")
-        await until(pilot, lambda: is_cancelled(state, launch))
+        await until(pilot, lambda: cancelled_at(state, launch))

@@ -32,37 +32,33 @@ def rename(state: StateDirectory, run: Run, name: str) -> Labels:
     launched = run.plan.spec.name if run.plan else ""
     # The name of the launch is the default, and needs no label.
     kept = "" if name == launched else name
-    return _change(state, run, lambda labels: msgspec.structs.replace(labels, name=kept))
+    return _change(state, run, lambda _: {"name": kept})
 
 
 def tag(state: StateDirectory, run: Run, tags: Iterable[str]) -> Labels:
     """Add `tags` to those of `run`. Raises WrongInput for one with blanks, commas or colons."""
     added = [_checked_tag(text) for text in tags]
     return _change(
-        state,
-        run,
-        lambda labels: msgspec.structs.replace(
-            labels, tags=tuple(dict.fromkeys((*labels.tags, *added)))
-        ),
+        state, run, lambda labels: {"tags": tuple(dict.fromkeys((*labels.tags, *added)))}
     )
 
 
-def untag(state: StateDirectory, run: Run, tags: Iterable[str] | None = None) -> Labels:
+def untag(state: StateDirectory, run: Run, tags: Iterable[str] | None) -> Labels:
     """Remove `tags`, or all, from `run`."""
     gone = None if tags is None else set(tags)
-    return _change(
-        state,
-        run,
-        lambda labels: msgspec.structs.replace(
-            labels, tags=tuple(tag for tag in labels.tags if gone is not None and tag not in gone)
-        ),
-    )
+
+    def change(labels: Labels) -> dict[str, object]:
+        return {
+            "tags": () if gone is None else tuple(tag for tag in labels.tags if tag not in gone)
+        }
+
+    return _change(state, run, change)
 
 
 def note(state: StateDirectory, run: Run, text: str) -> Labels:
     """Write a note on `run`, in place of the one that is there; empty: none. Raises WrongInput."""
     text = checked_note(text)
-    return _change(state, run, lambda labels: msgspec.structs.replace(labels, note=text))
+    return _change(state, run, lambda _: {"note": text})
 
 
 def checked_note(text: str) -> str:
@@ -80,7 +76,7 @@ def checked_note(text: str) -> str:
 
 def star(state: StateDirectory, run: Run, starred: bool = True) -> Labels:
     """Mark `run` as one to keep, or remove the mark; `prune` leaves such runs alone."""
-    return _change(state, run, lambda labels: msgspec.structs.replace(labels, starred=starred))
+    return _change(state, run, lambda _: {"starred": starred})
 
 
 def judge_by(state: StateDirectory, run: Run, metric: str, higher: bool | None = None) -> Labels:
@@ -91,7 +87,7 @@ def judge_by(state: StateDirectory, run: Run, metric: str, higher: bool | None =
     if len(metric) > LONGEST_METRIC or not metric.isprintable():
         raise WrongInput(f"metric {metric[:80]!r}: expected a name that can be shown")
     best = BestMetric(metric, higher) if metric else None
-    return _change(state, run, lambda labels: msgspec.structs.replace(labels, best=best))
+    return _change(state, run, lambda _: {"best": best})
 
 
 def _check_name(state: StateDirectory, run: Run, name: str) -> None:
@@ -118,10 +114,17 @@ def _checked_tag(text: str) -> str:
     return text
 
 
-def _change(state: StateDirectory, run: Run, change: Callable[[Labels], Labels]) -> Labels:
+def _change(
+    state: StateDirectory, run: Run, change: Callable[[Labels], dict[str, object]]
+) -> Labels:
+    """Give the labels of `run` other values in the fields that `change` names."""
     refuse_untrusted(state)
+
+    def changed(labels: Labels) -> Labels:
+        return msgspec.structs.replace(labels, **change(labels))
+
     try:
-        return change_labels(state.run(run.id), change)
+        return change_labels(state.run(run.id), changed)
     except FileNotFoundError:
         raise NotFound(f"{run.id} has been deleted", "`fresnel-tui undelete` lists these") from None
     except OSError as error:

@@ -9,7 +9,7 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
-from runners.host.files import expanded, open_plain
+from runners.host.files import expanded, open_binary
 from runners.host.shells import shell_line
 from runners.model.errors import WrongInput
 from runners.presets.command_line import needs_shell
@@ -75,13 +75,10 @@ def _spell(name: str, path: Path) -> str:
 
 def _check_first_line(name: str, path: Path, place: str | None) -> None:
     try:
-        descriptor = open_plain(path)
+        with open_binary(path) as file:
+            block = file.read(_FIRST_LINE)
     except OSError:
         return  # executable without being readable
-    try:
-        block = os.read(descriptor, _FIRST_LINE)
-    finally:
-        os.close(descriptor)
     line = block.partition(b"\n")[0]
     if not line.startswith(b"#!"):
         if path.suffix == ".py":

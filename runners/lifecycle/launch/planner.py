@@ -15,7 +15,6 @@ from runners.lifecycle.launch.plan_costs import plan_costs, price_of
 from runners.lifecycle.launch.planning import Planned, make_plan
 from runners.lifecycle.launch.unattended import denied_unattended
 from runners.lifecycle.launch.unmasking import refuse_masked
-from runners.model.closed import assert_never
 from runners.model.errors import DeniedError, FresnelError, WrongInput
 from runners.model.gpus import GpuReading
 from runners.model.plan import LaunchPlan
@@ -51,19 +50,10 @@ class PlannedRun(NamedTuple):
 
     def refusal(self, queue: bool = True) -> FresnelError | None:
         """Why a launch refuses it, None when it starts or, with `queue`, may wait."""
-        match self.decision:
-            case Denied(reason=reason, hint=hint):
-                return DeniedError(reason, hint)
-            case Waiting(reason=reason, hint=hint) if not queue:
-                return DeniedError(reason, hint)
-            case Waiting() | Granted():
-                pass
-            case _:
-                assert_never(self.decision)
-        missing = self.planned.missing
-        if missing is not None:
-            return WrongInput(missing.text, missing.install)
-        return None
+        decision, missing = self.decision, self.planned.missing
+        if isinstance(decision, Denied) or (isinstance(decision, Waiting) and not queue):
+            return DeniedError(decision.reason, decision.hint)
+        return None if missing is None else WrongInput(missing.text, missing.install)
 
 
 class PlannedLaunch(NamedTuple):

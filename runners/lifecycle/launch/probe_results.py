@@ -47,6 +47,11 @@ class ProbeResult(msgspec.Struct, frozen=True):
     settings: dict[str, str] = {}
     steps: tuple[ProbeStep, ...] = ()
 
+    @property
+    def key(self) -> tuple[str, str, int]:
+        """Of several with the same one the newest counts."""
+        return self.preset, self.gpu, self.devices
+
 
 def read_probes(state: StateDirectory) -> tuple[ProbeResult, ...]:
     """Every result of this host, oldest first; empty when there is none."""
@@ -55,20 +60,13 @@ def read_probes(state: StateDirectory) -> tuple[ProbeResult, ...]:
 
 def find_probe(state: StateDirectory, preset: str, gpu: str, devices: int) -> ProbeResult | None:
     """The result for `preset` on so many GPUs of that name."""
-    found = [
-        probe
-        for probe in read_probes(state)
-        if (probe.preset, probe.gpu, probe.devices) == (preset, gpu, devices)
-    ]
-    return found[-1] if found else None
+    key = preset, gpu, devices
+    return next((probe for probe in reversed(read_probes(state)) if probe.key == key), None)
 
 
 def keep_probe(state: StateDirectory, result: ProbeResult) -> None:
     """Keep a result in place of an older one of the same preset, GPU and number."""
-    key = result.preset, result.gpu, result.devices
-    others = [
-        probe for probe in read_probes(state) if (probe.preset, probe.gpu, probe.devices) != key
-    ]
+    others = [probe for probe in read_probes(state) if probe.key != result.key]
     replace(state.create().probes, msgspec.json.encode((*others, result)))
 
 
@@ -77,9 +75,7 @@ def probe_of(
 ) -> ProbeResult | None:
     """What a probe found for this preset on such GPUs; None where other settings differ."""
     found = find_probe(state, spec.preset, names_of(gpus), processes)
-    if found is None or found.settings != settings_of(spec, found.parameter):
-        return None
-    return found
+    return found if found and found.settings == settings_of(spec, found.parameter) else None
 
 
 def names_of(gpus: Sequence[GpuSnapshot | AssignedGpu]) -> str:

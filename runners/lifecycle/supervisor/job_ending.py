@@ -5,7 +5,6 @@ import time
 from contextlib import suppress
 from typing import Any
 
-from runners.host import helpers
 from runners.host.exit_status import read_exit_status
 from runners.host.files import append_event, read_json, read_tail, write_json
 from runners.host.slurm_job import SlurmJob
@@ -164,12 +163,9 @@ def put_back(
 
 
 def _answer(helper: str, *arguments: str, within_s: float) -> dict[str, Any]:
-    """What a helper prints; a problem where nothing comes."""
-    with suppress(OSError, ValueError):
-        answer = json.loads(helpers.run(helper, *arguments, within_s=within_s)[1])
-        if isinstance(answer, dict):
-            return answer
-    return {"problem": "Slurm does not answer"}
+    from runners.lifecycle.supervisor.job_watch import answer_of  # clusters only
+
+    return answer_of(helper, *arguments, within_s=within_s) or {"problem": "Slurm does not answer"}
 
 
 def forget_stop(run: RunDirectory) -> None:

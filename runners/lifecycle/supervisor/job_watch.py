@@ -61,7 +61,7 @@ class JobWatch:
             # The ladder first: Slurm's patience is short, and its answers may take a while.
             self._has_begun = True
             if self._stop.read() is None:
-                self._stop.request(job_intent(self._job.id, {}, number, gone))
+                self._stop.request(job_intent(self._job.id, number, gone))
             return 0.0
         self._is_over = True
         answer = ask_slurm(self._job.id)
@@ -80,23 +80,25 @@ class JobWatch:
 
 def ask_slurm(job: str, name: str = "") -> dict[str, Any]:
     """What Slurm says of the end of the job of that name, if any; empty when nothing comes."""
+    return answer_of("ask-slurm", "end", job, name, within_s=_ASKED_WITHIN_S)
+
+
+def answer_of(helper: str, *arguments: str, within_s: float) -> dict[str, Any]:
+    """The JSON object that a helper prints; empty when nothing comes."""
     with suppress(OSError, ValueError):
-        _, output = helpers.run("ask-slurm", "end", job, name, within_s=_ASKED_WITHIN_S)
-        answer = json.loads(output)
+        answer = json.loads(helpers.run(helper, *arguments, within_s=within_s)[1])
         return answer if isinstance(answer, dict) else {}
     return {}
 
 
-def job_intent(
-    job: str, answer: dict[str, Any], number: int = 0, force: bool = False
-) -> IntentFields:
+def job_intent(job: str, number: int, force: bool) -> IntentFields:
     """The request to stop a run because its job ends."""
     return {
         "time": time.time(),
         "by": "Slurm",
         "requests": 1,
         "force": force,
-        "ending": job_ending(job, answer, number),
+        "ending": job_ending(job, {}, number),
         "deadline": None,
     }
 

@@ -7,8 +7,9 @@ with secrets that the program reads, until the run has ended.
 
 import os
 from collections.abc import Mapping
+from pathlib import Path
 
-from runners.host.files import read_plain
+from runners.host.files import read_plain, replace
 from runners.host.ownership import permission_problem
 from runners.state.layout import RunDirectory
 
@@ -39,12 +40,8 @@ def keep_file(run: RunDirectory, name: str, content: bytes) -> str:
 def _write(path: str, content: bytes) -> bool:
     if not path:
         return False
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
-        descriptor = os.open(f"{path}.new", flags, 0o600)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
-        os.replace(f"{path}.new", path)
+        replace(Path(path), content, sync=False)
     except OSError:
         return False
     return True

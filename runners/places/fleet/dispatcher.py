@@ -31,6 +31,7 @@ from runners.host.alone import run_alone
 from runners.host.files import is_gone
 from runners.host.identity import UNATTENDED
 from runners.host.keep_alive import KeepAlive
+from runners.host.locks import is_held
 from runners.host.procfs import HELPER_MARK
 from runners.model.errors import ExitCode, FresnelError
 from runners.model.run_ids import is_run_id
@@ -41,8 +42,6 @@ from runners.places.fleet.waiting import (
     WaitingLaunch,
     cancelled_at,
     forget_old,
-    is_cancelled,
-    is_tended,
     open_launches,
     queue_lock,
     save_launch,
@@ -108,7 +107,7 @@ class Dispatcher:
                 continue
             if launch.asked:
                 taken.add(launch.asked)
-            elif is_cancelled(self._state, launch):
+            elif cancelled_at(self._state, launch):
                 self._end(launch, problem=_CANCELLED, exit_code=ExitCode.DENIED)
             else:
                 taken |= self._consider(launch, taken)
@@ -239,7 +238,7 @@ class Dispatcher:
         return launch
 
 
-def launch_command(launch: WaitingLaunch, waits: bool = False) -> list[str]:
+def launch_command(launch: WaitingLaunch, waits: bool) -> list[str]:
     """The command that starts a launch on the machine that is asked; some of its runs may wait."""
     flags = (f"{PLACEMENT}={launch.choice}", "--host", launch.asked)
     return with_flags(launch.command, *(() if waits else (AT_ONCE,)), *flags)
@@ -269,7 +268,7 @@ def start_dispatcher(state: StateDirectory) -> None:
         start = partial(helpers.spawn, "fleet-queue", state.root)
         starts = _starts[state.root] = KeepAlive(queue_lock(state), start, _ANEW_S)
     now = time.monotonic()
-    if starts.pause_over(now) and not is_tended(state) and open_launches(state):
+    if starts.pause_over(now) and not is_held(queue_lock(state)) and open_launches(state):
         starts.start(now)
 
 

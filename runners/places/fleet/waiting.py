@@ -10,8 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from runners.host.files import folder_stamp, replace
-from runners.host.locks import is_held
+from runners.host.files import folder_stamp, modified_at, replace
 from runners.model.errors import NotFound
 from runners.model.run_ids import new_run_id
 from runners.model.trailing_command import split_at_dashes
@@ -158,17 +157,9 @@ def ask_to_cancel(state: StateDirectory, launch: WaitingLaunch) -> None:
     replace(_folder(state) / f"{launch.id}.cancel", b"")
 
 
-def is_cancelled(state: StateDirectory, launch: WaitingLaunch) -> bool:
-    """Whether somebody asked for that."""
-    return cancelled_at(state, launch) > 0
-
-
 def cancelled_at(state: StateDirectory, launch: WaitingLaunch) -> float:
     """When somebody asked for that last, in unix seconds; 0 if nobody did."""
-    try:
-        return (_folder(state) / f"{launch.id}.cancel").stat().st_mtime
-    except OSError:
-        return 0.0
+    return modified_at(_folder(state) / f"{launch.id}.cancel")
 
 
 def forget_old(state: StateDirectory) -> None:
@@ -182,11 +173,6 @@ def forget_old(state: StateDirectory) -> None:
 def queue_lock(state: StateDirectory) -> Path:
     """What the one process holds that starts them."""
     return _folder(state) / "queue.lock"
-
-
-def is_tended(state: StateDirectory) -> bool:
-    """Whether that process lives."""
-    return is_held(queue_lock(state))
 
 
 def _folder(state: StateDirectory) -> Path:

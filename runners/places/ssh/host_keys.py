@@ -3,12 +3,11 @@
 ssh itself is asked, not ssh-keyscan: it goes through jump hosts and the user's own configuration.
 """
 
-import os
 import subprocess
 import tempfile
 from pathlib import Path
 
-from runners.host.files import read_plain
+from runners.host.files import read_plain, replace, size_of
 from runners.model.errors import DeniedError
 from runners.places.ssh.registry import RemoteHost, RemoteRegistry, address_text
 from runners.places.ssh.ssh import RemoteTrouble, Ssh, Trouble
@@ -22,7 +21,7 @@ def pin_key(registry: RemoteRegistry, host: RemoteHost, expected: str = "") -> s
     with tempfile.TemporaryDirectory(prefix="fresnel-key-") as folder:
         seen = Path(folder) / "known_hosts"
         errors = _first_contact(registry, host, seen)
-        if not seen.exists() or not seen.stat().st_size:
+        if not size_of(seen):
             raise _trouble(registry, host, errors)
         found = fingerprint(seen)
         if expected and expected.removeprefix("SHA256:").rstrip("=") != found[7:].rstrip("="):
@@ -32,11 +31,7 @@ def pin_key(registry: RemoteRegistry, host: RemoteHost, expected: str = "") -> s
             )
         pinned = registry.known_hosts(host.name)
         pinned.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        content = read_plain(seen)
-        new = pinned.with_suffix(".new")
-        new.write_bytes(content)
-        new.chmod(0o600)
-        os.replace(new, pinned)  # noqa: PTH105 (over the old one, at once)
+        replace(pinned, read_plain(seen))
     return found
 
 
@@ -45,7 +40,7 @@ def key_shown_now(registry: RemoteRegistry, host: RemoteHost) -> str | None:
     with tempfile.TemporaryDirectory(prefix="fresnel-key-") as folder:
         seen = Path(folder) / "known_hosts"
         _first_contact(registry, host, seen)
-        return fingerprint(seen) if seen.exists() and seen.stat().st_size else None
+        return fingerprint(seen) if size_of(seen) else None
 
 
 def _trouble(registry: RemoteRegistry, host: RemoteHost, errors: str) -> RemoteTrouble:

@@ -13,6 +13,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path, PurePath
+from typing import TypeVar
 
 from runners.model.errors import FresnelError
 from runners.places.ssh.agent_tool import ask_stamps
@@ -30,6 +31,9 @@ _PERCENT = re.compile(rb"(\d+)% +(\S+/s) +(\d+:\d+:\d+)")
 _ODD_ANSWER, _TALKS = 2, "is your shell clean"
 """How rsync ends where the shell there prints something before it."""
 _OLDEST = (3, 2, 5)
+
+
+T = TypeVar("T")
 
 
 class TalkingShell(Exception):
@@ -182,26 +186,23 @@ class _RsyncElseStream(Copier):
 
     def send(self, local: Path, names: Iterable[str], remote: str) -> None:
         """Bring these files of the folder `local` into the folder `remote` there."""
-        names = list(names)
-        if self._is_silent:
-            self._rsync.progress = self.progress
-            try:
-                return self._rsync.send(local, names, remote)
-            except TalkingShell:
-                self._is_silent = False
-        return self._stream.send(local, names, remote)
+        known = list(names)
+        self._copy(lambda copier: copier.send(local, known, remote))
 
     def bring(
         self, remote: str, sizes: Mapping[str, int], local: Path, anew: bool = False
     ) -> Copied:
         """Bring files of the folder `remote` into the folder `local`, of these sizes at most."""
+        return self._copy(lambda copier: copier.bring(remote, sizes, local, anew))
+
+    def _copy(self, copy: Callable[[Copier], T]) -> T:
         if self._is_silent:
             self._rsync.progress = self.progress
             try:
-                return self._rsync.bring(remote, sizes, local, anew)
+                return copy(self._rsync)
             except TalkingShell:
                 self._is_silent = False
-        return self._stream.bring(remote, sizes, local, anew)
+        return copy(self._stream)
 
 
 def _has_rsync() -> bool:
