@@ -277,6 +277,13 @@ def add_fractions(amounts: Iterable[Fraction]) -> Fraction:
     return sum_exactly((amount.numerator, amount.denominator) for amount in amounts)
 
 
+def added(first: Mapping[str, Fraction], second: Mapping[str, Fraction]) -> dict[str, Fraction]:
+    """The sums of both by name."""
+    return {
+        name: first.get(name, Fraction(0)) + second.get(name, 0) for name in {**first, **second}
+    }
+
+
 def local_days(start: int, end: int) -> list[tuple[str, int, int]]:
     """Local calendar days from `start` to `end` (unix ns), 23 to 25 h each: date, start, end.
 

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import msgspec
 
-from runners.cost.accounting import Account, Period, apportion
+from runners.cost.accounting import Account, Period, added, apportion
 from runners.cost.ledger import Ledger, RunEntry, line_of
 from runners.cost.rates import HOUR_NS, device_count, exact_rate
 from runners.cost.run_costs import Costs, costs_in
@@ -166,9 +166,7 @@ class CostReader:
             # The total anew, not a sum: begun units are billed from the session's start.
             whole = msgspec.structs.replace(statement.period(session), end=end)
             account = add(base.account, more, whole.total)
-            for run, share in more.shares.items():
-                spent[run] = spent.get(run, Fraction(0)) + share
-                hours[run] = hours.get(run, Fraction(0)) + more.gpu_hours[run]
+            spent, hours = added(spent, more.shares), added(hours, more.gpu_hours)
         else:
             for line in live:
                 hours[line.run] += device_count(line.gpus) * (end - start) / HOUR_NS
@@ -203,11 +201,8 @@ def _is_old(then: Moment, now: Moment) -> bool:
 
 def add(first: Account, second: Account, total: Fraction) -> Account:
     """Two successive accounts of one session as one whose total is `total`."""
-    shares, hours = dict(first.shares), dict(first.gpu_hours)
-    for run, share in second.shares.items():
-        shares[run] = shares.get(run, Fraction(0)) + share
-    for run, amount in second.gpu_hours.items():
-        hours[run] = hours.get(run, Fraction(0)) + amount
+    shares = added(first.shares, second.shares)
+    hours = added(first.gpu_hours, second.gpu_hours)
     idle, lasted = total - sum(shares.values(), Fraction(0)), first.lasted + second.lasted
     return Account(total, shares, idle, hours, lasted)
 

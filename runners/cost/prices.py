@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from runners.host.files import stamp_of
 from runners.model.errors import WrongInput
 from runners.model.spec import Price
 from runners.model.suggestions import nearest_hint
@@ -89,25 +90,17 @@ def updated_file() -> Path:
 def list_prices() -> list[PriceEntry]:
     """Every known price, the user's own first. Raises WrongInput for a mistake in a file."""
     listed = {entry.name: entry for entry in _read_prices(SHIPPED_PRESETS / "prices.yaml")}
-    if (stamp := _stamp(updated_file())) is not None:
+    if stamp := stamp_of(updated_file()):
         # The later date counts: a new release may know more than an update of last year.
         for entry in _read_prices(updated_file(), stamp=stamp):
             before = listed.get(entry.name)
             if before is None or entry.date >= before.date:
                 listed[entry.name] = entry
-    stamp = _stamp(own_file())
-    entries = [] if stamp is None else _read_prices(own_file(), tuple(listed.values()), stamp)
+    stamp = stamp_of(own_file())
+    entries = _read_prices(own_file(), tuple(listed.values()), stamp) if stamp else []
     # The user's entry replaces the listed one of its name, also in choices and hints.
     names = {entry.name for entry in entries}
     return [*entries, *(entry for name, entry in listed.items() if name not in names)]
-
-
-def _stamp(path: Path) -> int | None:
-    """By which a file that was changed is read again; None where there is none."""
-    try:
-        return path.stat().st_mtime_ns
-    except OSError:
-        return None
 
 
 def check_list(path: Path) -> tuple[PriceEntry, ...]:
@@ -121,7 +114,7 @@ def check_list(path: Path) -> tuple[PriceEntry, ...]:
     form = values.get("format") if isinstance(values, dict) else None
     if form != LIST_FORMAT:
         raise WrongInput(f"{path.name}: expected `format: {LIST_FORMAT}`, got {form!r}")
-    entries = _read_prices(path, stamp=_stamp(path))
+    entries = _read_prices(path, stamp=stamp_of(path))
     if not 0 < len(entries) <= _MOST_ENTRIES:
         raise WrongInput(f"{path.name}: expected 1 to {_MOST_ENTRIES} prices, got {len(entries)}")
     for entry in entries:
@@ -143,7 +136,7 @@ def check_list(path: Path) -> tuple[PriceEntry, ...]:
 # Read once per process and change: YAML is slow.
 @cache
 def _read_prices(
-    path: Path, known: tuple[PriceEntry, ...] = (), stamp: int | None = None
+    path: Path, known: tuple[PriceEntry, ...] = (), stamp: int = 0
 ) -> tuple[PriceEntry, ...]:
     """The entries of a file; one named as a `known` one may give only what differs."""
     from runners.presets.reading.yaml_lines import read_yaml  # few commands need any price

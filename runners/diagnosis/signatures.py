@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from runners.diagnosis.remedy_names import REMEDIES
-from runners.host.files import read_plain, replace
+from runners.host.files import read_plain, replace, stamp_of
 from runners.model.errors import WrongInput
 from runners.state.decoding import read
 from runners.state.layout import StateDirectory, config_dir
@@ -69,9 +69,8 @@ def load_signatures(own: Path | None = None) -> tuple[Signature, ...]:
     Raises WrongInput that names file, entry and key where one of the user's cannot be used.
     """
     path = user_file() if own is None else own
-    try:
-        stamp = path.stat().st_mtime_ns
-    except OSError:
+    stamp = stamp_of(path)
+    if not stamp:
         return _shipped()
     mine = _user_signatures(path, stamp)
     names = {signature.id for signature in mine}

@@ -24,7 +24,7 @@ from runners.diagnosis.stack_parts import (
     kernel_lines,
 )
 from runners.host.clock import local_time
-from runners.host.files import read_text, replace
+from runners.host.files import names_in, read_text, replace
 from runners.host.procfs import command_of
 from runners.state.decoding import read
 from runners.state.layout import RunDirectory
@@ -188,11 +188,8 @@ def take_stacks(run: RunDirectory, why: str, last: bool = False) -> StackDump:
 
 def newest_stacks(run: Path) -> StackDump | None:
     """The newest stacks saved in a run's folder; None when there are none."""
-    try:
-        folders = sorted((run / "stacks").iterdir(), reverse=True)
-    except OSError:
-        return None
-    for folder in folders:
+    for name in reversed(names_in(run / "stacks")):
+        folder = run / "stacks" / name
         dump = read(folder / _DUMP, StackDump)
         if dump is not None:
             return dump

@@ -24,7 +24,7 @@ from runners.gpus.driver_setting import parse, setting
 from runners.gpus.host_metrics import HostMeter
 from runners.gpus.sampler_lock import record_owner
 from runners.gpus.usage_recorder import UsageRecorder
-from runners.host.files import replace
+from runners.host.files import replace, stamp_of
 from runners.host.identity import boot_time, host_name
 from runners.host.locks import acquire, is_held
 from runners.host.slurm_job import SlurmJob, slurm_job
@@ -90,7 +90,7 @@ class Sampler:
         self._history = UsageRecorder(state, job=self._job)
         self._xids = _last_xids(state)
         self._wanted = self._well_since = time.monotonic()
-        self._wanted_mark: int | None = None
+        self._wanted_mark = 0
 
     def run(self) -> None:
         """Read and write until nobody reads, the driver stays broken, or the folder is gone."""
@@ -165,10 +165,7 @@ class Sampler:
         now = time.monotonic()
         if now - self._well_since > TROUBLE_S:
             return True
-        try:
-            mark = self._state.sampler_wanted.stat().st_mtime_ns
-        except OSError:
-            mark = None
+        mark = stamp_of(self._state.sampler_wanted)
         if mark != self._wanted_mark:
             # Only that it changed counts: the file may lie on a server with another clock.
             self._wanted, self._wanted_mark = now, mark

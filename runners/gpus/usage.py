@@ -1,11 +1,10 @@
 """What runs made of their GPUs, and what the host's did lately, as the sampler wrote it down."""
 
-import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from runners.host.files import read_plain
+from runners.host.files import names_in, read_plain
 from runners.model.gpus import GpuUse, HistoryLine, RunUsage
 from runners.state.decoding import decode_lines, read
 from runners.state.layout import NODES, StateDirectory
@@ -46,11 +45,8 @@ def read_usage(run: Path) -> tuple[GpuUse, ...]:
 
 def nodes_of(run: Path) -> list[Path]:
     """The folders of the other nodes of a run, by their ranks; none of a run on one."""
-    try:
-        names = os.listdir(f"{run}/{NODES}")  # noqa: PTH208 (of every live run, every second)
-    except OSError:
-        return []
-    return [run / NODES / name for name in sorted(filter(str.isdecimal, names), key=int)]
+    names = filter(str.isdecimal, names_in(f"{run}/{NODES}"))
+    return [run / NODES / name for name in sorted(names, key=int)]
 
 
 def decode_usage(folder: Path) -> RunUsage | None:

@@ -7,7 +7,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from runners.host.files import read_plain
+from runners.host.files import names_in, read_plain
 
 SENT = " told"
 _AGAIN_AFTER_S = 60.0
@@ -34,11 +34,8 @@ class WebhookOutbox:
         if not url or time.monotonic() - self._sent_at < _AGAIN_AFTER_S:
             return
         self._sent_at = time.monotonic()
-        try:
-            names = {path.name for path in folder.iterdir()}
-        except OSError:
-            return
-        for name in sorted(names):
+        names = names_in(folder)
+        for name in names:
             if name.startswith("said ") and not name.endswith(SENT) and name + SENT not in names:
                 with suppress(OSError, ValueError):
                     self.send(folder / name, url, json.loads(read_plain(folder / name)))

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO, NamedTuple
 
-from runners.host.procfs import process_state
+from runners.host.procfs import command_of, process_state
 from runners.host.slurm_job import slurm_job
 from runners.host.systemd import (
     ScopeProbe,
@@ -177,8 +177,4 @@ def _arrives(child: "subprocess.Popen[bytes]", command: Sequence[str]) -> bool:
 
 
 def _has_become(pid: int, command: Sequence[str]) -> bool:
-    try:
-        argv = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-    except OSError:
-        return False
-    return argv[: len(command)] == [os.fsencode(word) for word in command]
+    return command_of(pid)[: len(command)] == [*command]

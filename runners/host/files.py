@@ -120,10 +120,10 @@ def read_plain(path: Path | str, limit: int = PLAIN_LIMIT) -> bytes:
         os.close(descriptor)
 
 
-def read_text(path: Path | str) -> str:
+def read_text(path: Path | str, limit: int = PLAIN_LIMIT) -> str:
     """The text of the file at `path`, whatever bytes are in it; empty when it cannot be read."""
     try:
-        return read_plain(path).decode("utf-8", "replace")
+        return read_plain(path, limit).decode("utf-8", "replace")
     except OSError:
         return ""
 
@@ -163,7 +163,15 @@ def modified_at(path: Path) -> float:
         return 0.0
 
 
-def names_in(folder: Path) -> list[str]:
+def stamp_of(path: Path) -> int:
+    """By which a file or folder is known to have changed (unix ns); 0 when it is not there."""
+    try:
+        return os.stat(path).st_mtime_ns
+    except OSError:
+        return 0
+
+
+def names_in(folder: Path | str) -> list[str]:
     """The names in a folder, sorted; none where it is not there or cannot be looked into."""
     try:
         return sorted(os.listdir(folder))

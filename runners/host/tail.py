@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
-from runners.host.files import open_plain
+from runners.host.files import open_plain, size_of
 
 _FINGERPRINT = 64
 _LONGEST = 64 * 1024
@@ -54,10 +54,7 @@ class GrowingFile:
     @property
     def left(self) -> int:
         """Bytes that are not read yet."""
-        try:
-            return max(0, self.path.stat().st_size - self.offset)
-        except OSError:
-            return 0
+        return max(0, size_of(self.path) - self.offset)
 
     def changed(self) -> bool:
         """Whether another file is at the path than the one that was read."""

@@ -63,9 +63,6 @@ class PlanOutline(msgspec.Struct, frozen=True):
         return self.phase == "queued"
 
 
-# Made once: building a decoder takes about as long as decoding a small file.
-
-
 def read_plan(run: RunDirectory) -> LaunchPlan | None:
     """The run's plan, or None."""
     return read(run.plan, LaunchPlan)

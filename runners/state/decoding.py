@@ -42,6 +42,7 @@ class _Decoder(Protocol[_Given, _Decoded]):
 
 @cache
 def _json_decoder(kind: Any) -> Any:
+    # Once: building a decoder takes about as long as decoding a small file.
     return msgspec.json.Decoder(kind)
 
 

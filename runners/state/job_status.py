@@ -4,12 +4,10 @@ Its node's locks and processes mean nothing here, and its own record comes befor
 scheduler: that is asked for what waits, and for what ended without a record.
 """
 
-import os
 import time
-from pathlib import Path
 
 from runners.host.clock import local_time
-from runners.host.files import modified_at
+from runners.host.files import modified_at, stamp_of
 from runners.host.mounts import is_network_folder
 from runners.model.pending import job_is_active, job_is_over, job_waits, pending_text
 from runners.model.plan import is_job
@@ -98,7 +96,7 @@ class WaitingJobs:
             return False
         note = read_job(directory)
         row = row_of(directory, note)
-        changed = _changed(directory.path)
+        changed = stamp_of(directory.path)
         settled = time.time() - changed / 1e9 > _SETTLED_S
         if note is None or not note.id or row is None or not job_waits(row.state) or not settled:
             return False
@@ -114,15 +112,8 @@ class WaitingJobs:
         return {
             run_id
             for run_id, (changed, number, row) in self._kept.items()
-            if rows.get(number) == row and _changed(runs / run_id) == changed
+            if rows.get(number) == row and stamp_of(runs / run_id) == changed
         }
-
-
-def _changed(folder: Path) -> int:
-    try:
-        return os.stat(folder).st_mtime_ns  # noqa: PTH116 (of thousands, every second)
-    except OSError:
-        return 0
 
 
 def status_of_job(directory: RunDirectory, record: RunRecord | None) -> tuple[State, str]:

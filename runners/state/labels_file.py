@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from runners.host.files import replace
+from runners.host.files import replace, stamp_of
 from runners.host.locks import locked
 from runners.model.run import NO_LABELS, Labels, Run
 from runners.state.decoding import read
@@ -43,10 +43,7 @@ def labels_stamp(state: StateDirectory) -> int:
 
     Whoever keeps runs in memory compares it, and reads their labels again when it differs.
     """
-    try:
-        return state.labels_lock.stat().st_mtime_ns
-    except OSError:
-        return 0
+    return stamp_of(state.labels_lock)
 
 
 def with_labels(run: Run, labels: Labels) -> Run:

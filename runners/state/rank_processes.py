@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from runners.host.files import read_text
 from runners.host.procfs import (
     command_of,
     environment_of,
@@ -191,10 +192,7 @@ def live_fields(pid: int) -> list[str]:
 
 def wait_channel(folder: str) -> str:
     """Where the process or thread of this /proc folder sleeps, by the kernel's name for it."""
-    try:
-        found = Path(folder, "wchan").read_text(errors="replace").strip()
-    except OSError:
-        return ""
+    found = read_text(f"{folder}/wchan").strip()
     return "" if found == "0" else found
 
 

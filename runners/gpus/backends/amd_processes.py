@@ -13,6 +13,7 @@ from pathlib import Path
 
 from runners.gpus.backends.amd_topology import Node
 from runners.gpus.backends.gpu_processes import ProcessTable
+from runners.host.files import names_in
 from runners.model.gpus import GpuProcess
 
 SCAN_EVERY_S = 15.0
@@ -116,7 +117,4 @@ class AmdProcesses:
 
 
 def _numbers(folder: Path) -> list[int]:
-    try:
-        return sorted(int(entry.name) for entry in folder.iterdir() if entry.name.isdecimal())
-    except OSError:
-        return []
+    return sorted(map(int, filter(str.isdecimal, names_in(folder))))

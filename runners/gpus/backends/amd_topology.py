@@ -12,6 +12,8 @@ from pathlib import Path
 
 import msgspec
 
+from runners.host.files import names_in
+
 
 class Node(msgspec.Struct, frozen=True):
     """One GPU to ROCm: HIP's `number`, its card's `address`, `memory` in bytes, the DRM minor."""
@@ -29,13 +31,7 @@ def read_nodes(root: Path, cards: Collection[str] = ()) -> list[Node]:
     """The GPU nodes visible from here, in HIP's order; `cards` are the addresses in sysfs."""
     nodes: list[Node] = []
     folder = root / "sys/class/kfd/kfd/topology/nodes"
-    try:
-        names = sorted(
-            (entry.name for entry in folder.iterdir() if entry.name.isdecimal()), key=int
-        )
-    except OSError:
-        return []
-    for name in names:
+    for name in sorted(filter(str.isdecimal, names_in(folder)), key=int):
         # A node whose GPU this container may not use hides its id; HIP does not count it.
         with suppress(OSError, ValueError, KeyError):
             gpu_id = (folder / name / "gpu_id").read_text().strip()

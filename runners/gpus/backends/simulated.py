@@ -11,6 +11,7 @@ import msgspec
 
 from runners.gpus.backends.gpu_processes import ProcessTable
 from runners.gpus.driver_setting import Choice
+from runners.host.files import modified_at
 from runners.host.procfs import mark_of, marked_processes, parent_of
 from runners.model.gpus import GpuDetail, GpuProcess, GpuSnapshot
 from runners.model.vendors import Vendor
@@ -179,11 +180,8 @@ class Simulated:
         return _Load(min(1.0, speed), tuple(processes))
 
     def _started(self, lease: Lease, now: float) -> float:
-        try:
-            # The plan is written when GPUs are granted, as a real program would begin to load.
-            return self._state.run(lease.run).plan.stat().st_mtime
-        except OSError:
-            return now
+        # The plan is written when GPUs are granted, as a real program would begin to load.
+        return modified_at(self._state.run(lease.run).plan) or now
 
     def _temperature(self, index: int, speed: float, now: float) -> float:
         """Degrees, approaching what the load leads to with the time constant of a heat sink."""

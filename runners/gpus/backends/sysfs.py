@@ -3,13 +3,12 @@
 import re
 from pathlib import Path
 
+from runners.host import files
+
 
 def read_text(path: Path) -> str | None:
     """What stands in a file, without the line's end."""
-    try:
-        return path.read_text("utf-8", "replace").strip() or None
-    except OSError:
-        return None
+    return files.read_text(path).strip() or None
 
 
 def read_number(path: Path) -> int | None:

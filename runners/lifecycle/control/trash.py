@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 
 from runners.cost.ledger import append_missing
-from runners.host.files import replace
+from runners.host.files import names_in, replace
 from runners.host.identity import host_name, user_name
 from runners.host.locks import is_held, locked
 from runners.host.ownership import permission_problem
@@ -123,13 +123,9 @@ def undelete(state: StateDirectory, names: Iterable[str]) -> list[Run]:
 
 def list_deleted(state: StateDirectory) -> list[DeletedRun]:
     """The runs in the trash, the one deleted last at the end."""
-    try:
-        places = [place for place in state.trash.iterdir() if not place.name.startswith(".")]
-    except OSError:
-        return []
-    return sorted(
-        (_deleted_run(state, place) for place in places), key=lambda run: (run.deleted, run.id)
-    )
+    names = (name for name in names_in(state.trash) if not name.startswith("."))
+    runs = (_deleted_run(state, state.trash / name) for name in names)
+    return sorted(runs, key=lambda run: (run.deleted, run.id))
 
 
 def empty_trash(state: StateDirectory, runs: Iterable[DeletedRun]) -> list[DeletedRun]:

@@ -16,7 +16,7 @@ from itertools import chain, takewhile
 from pathlib import Path, PurePath
 from typing import NamedTuple
 
-from runners.host.files import read_plain
+from runners.host.files import read_text
 from runners.host.shells import shell_command
 from runners.model.late_pattern import late_pattern
 from runners.model.python_command import python_command, python_script
@@ -71,11 +71,8 @@ def _read_script(program: Sequence[str], folder: Path) -> _Script | None:
     name = python.script if python is not None else shell_command(program).script
     if not name:
         return None
-    try:
-        text = read_plain(folder / name, _LARGEST).decode("utf-8", "replace")
-    except OSError:
-        return None
-    return _Script(PurePath(name).name, text, python is not None)
+    text = read_text(folder / name, _LARGEST)
+    return _Script(PurePath(name).name, text, python is not None) if text else None
 
 
 def _script_notes(program: Sequence[str], folder: Path, script: _Script | None) -> Iterator[str]:

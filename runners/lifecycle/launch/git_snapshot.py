@@ -214,10 +214,7 @@ def provenance_of(
 def _system() -> str:
     kernel = os.uname()
     text = f"{kernel.sysname} {kernel.release} {kernel.machine}"
-    try:
-        lines = Path("/etc/os-release").read_text(errors="replace").splitlines()
-    except OSError:
-        return text
+    lines = read_text("/etc/os-release").splitlines()
     names = [
         line.partition("=")[2].strip("\"'") for line in lines if line.startswith("PRETTY_NAME=")
     ]

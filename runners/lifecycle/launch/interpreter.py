@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from runners.host.files import open_binary, read_plain
+from runners.host.files import open_binary, read_text
 from runners.model.late_pattern import late_pattern
 from runners.model.wrappers import started_in_the_end
 
@@ -156,12 +156,10 @@ def _venv_settings(interpreter: Path) -> dict[str, str]:
     Empty without one.
     """
     for place in (interpreter.parent, _prefix(interpreter)):
-        try:
-            lines = read_plain(place / "pyvenv.cfg").decode("utf-8", "replace").splitlines()
-        except OSError:
-            continue
-        pairs = (line.partition("=") for line in lines if "=" in line)
-        return {key.strip().lower(): value.strip() for key, _, value in pairs}
+        lines = read_text(place / "pyvenv.cfg").splitlines()
+        pairs = [line.partition("=") for line in lines if "=" in line]
+        if pairs:
+            return {key.strip().lower(): value.strip() for key, _, value in pairs}
     return {}
 
 

@@ -38,24 +38,20 @@ def varied(spec: RunSpec, overrides: Sequence[str], name: str = "") -> RunSpec:
         key = key.removeprefix("parameters.")
         if equals and key in CHANGEABLE:
             spec = msgspec.structs.replace(spec, **{key: CHANGEABLE[key](text)})
-            continue
-        if equals and key.startswith(_VARIABLE):
+        elif equals and key.startswith(_VARIABLE):
             spec = _with_variable(spec, key.removeprefix(_VARIABLE), text)
-            continue
-        parameter = next((known for known in spec.parameters if known.name == key), None)
-        if parameter is None:
-            changed = _with_flag(spec, key, text) if equals else None
-            if changed is None:
-                raise WrongInput(
-                    f"--set {override}: --again changes parameters and flags as NAME=VALUE",
-                    _changeable(spec),
-                )
+        elif parameter := next((known for known in spec.parameters if known.name == key), None):
+            try:
+                changes[key] = with_value(parameter, parse_value(parameter, text)).value
+            except ValueError as error:
+                raise WrongInput(f"--set {override}: {error}") from None
+        elif changed := _with_flag(spec, key, text) if equals else None:
             spec = changed
-            continue
-        try:
-            changes[parameter.name] = with_value(parameter, parse_value(parameter, text)).value
-        except ValueError as error:
-            raise WrongInput(f"--set {override}: {error}") from None
+        else:
+            raise WrongInput(
+                f"--set {override}: --again changes parameters and flags as NAME=VALUE",
+                _changeable(spec),
+            )
     return msgspec.structs.replace(with_values(spec, changes), name=name or spec.name)
 
 

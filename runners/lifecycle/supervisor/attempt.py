@@ -10,7 +10,7 @@ from pathlib import Path
 from runners.host import helpers
 from runners.host.clock import Moment
 from runners.host.exit_status import read_exit_status
-from runners.host.files import append_event, is_gone, size_of
+from runners.host.files import append_event, is_gone, modified_at, size_of
 from runners.host.keep_alive import KeepAlive
 from runners.host.procfs import command_of, is_zombie, parent_of, read_processes, start_ticks
 from runners.host.signals import open_pidfd, signal_process
@@ -356,10 +356,7 @@ def leader_since(run: RunDirectory) -> float:
 
     The supervisor that started it was killed before it could write that down.
     """
-    try:
-        return run.leader.stat().st_mtime
-    except OSError:
-        return time.time()
+    return modified_at(run.leader) or time.time()
 
 
 def set_aside(run: RunDirectory, number: int) -> None:

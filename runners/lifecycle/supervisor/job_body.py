@@ -1,14 +1,11 @@
 """A supervisor as the body of a Slurm job: what it does before it is one like any other."""
 
-import json
 import os
 import signal
 import sys
 import time
-from contextlib import suppress
 from pathlib import Path
 
-from runners.host import helpers
 from runners.host.files import modified_at, read_json, read_plain, write_json
 from runners.host.identity import boot_id, host_name
 from runners.host.locks import acquire
@@ -16,6 +13,7 @@ from runners.host.signals import signal_process
 from runners.lifecycle.supervisor.job_ending import forget_stop
 from runners.lifecycle.supervisor.job_folder import OTHER_FOLDER, folder_problem, own_number
 from runners.lifecycle.supervisor.job_owner import JobOwner, Superseded
+from runners.lifecycle.supervisor.job_watch import answer_of
 from runners.lifecycle.supervisor.kept_environment import unpack_environment
 from runners.lifecycle.supervisor.processes import RunProcesses
 from runners.model.states import State
@@ -142,10 +140,8 @@ def _move_here(run: RunDirectory) -> None:
 
 def _billed_units(job: str) -> float:
     """As how many units of a bill Slurm counts this job; 0 where it does not say."""
-    with suppress(OSError, ValueError, KeyError, TypeError):
-        _, output = helpers.run("ask-slurm", "billing", job, within_s=_BILLING_WITHIN_S)
-        return float(json.loads(output)["billing"])
-    return 0.0
+    units = answer_of("ask-slurm", "billing", job, within_s=_BILLING_WITHIN_S).get("billing")
+    return float(units) if isinstance(units, (int, float)) else 0.0
 
 
 def _note_job(run: RunDirectory) -> None:

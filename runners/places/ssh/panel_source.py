@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
+from runners.host.files import read_text
 from runners.host.helpers import ROOT
 
 STAMP = "installed.digest"
@@ -16,10 +17,7 @@ _FILES = ("pyproject.toml", "constraints.txt", "LICENSE", "README.md")
 
 def installed_digest() -> str:
     """The digest that `host setup` left beside this source; empty where it did not install it."""
-    try:
-        return (ROOT / STAMP).read_text().strip()
-    except OSError:
-        return ""
+    return read_text(ROOT / STAMP).strip()
 
 
 @cache

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from runners.host.files import replace
+from runners.host.files import names_in, replace, stamp_of
 from runners.model.errors import NotFound, WrongInput
 from runners.state.decoding import read_or_raise
 from runners.state.layout import StateDirectory
@@ -70,12 +70,7 @@ class RemoteRegistry:
 
     def names(self) -> list[str]:
         """Every machine's name, sorted."""
-        try:
-            return sorted(
-                folder.name for folder in self._root.iterdir() if (folder / "host.json").is_file()
-            )
-        except OSError:
-            return []
+        return [name for name in names_in(self._root) if self._file(name).is_file()]
 
     def find(self, name: str) -> RemoteHost:
         """The machine of this name; NotFound says which there are."""
@@ -97,13 +92,8 @@ class RemoteRegistry:
 
     def stamps(self) -> dict[str, int]:
         """When what is known of each machine last changed, in nanoseconds; reads no file."""
-        found = {}
-        for name in self.names():
-            try:
-                found[name] = self._file(name).stat().st_mtime_ns
-            except OSError:
-                continue
-        return found
+        stamps = {name: stamp_of(self._file(name)) for name in self.names()}
+        return {name: stamp for name, stamp in stamps.items() if stamp}
 
     def save(self, host: RemoteHost) -> None:
         """Keep what is known of a machine."""

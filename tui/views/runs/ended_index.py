@@ -11,13 +11,12 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Collection, Mapping, Sequence
-from pathlib import Path
 from sys import intern
 from typing import NamedTuple
 
 import msgspec
 
-from runners.host.files import replace
+from runners.host.files import replace, stamp_of
 from runners.model.fingerprint import fingerprint
 from runners.places.run_row import RunRow
 from runners.state.decoding import decode, read
@@ -165,12 +164,12 @@ class EndedIndex:
         return stale
 
     def _moved(self, row: RunRow) -> bool:
-        return _stamp(self._state.run(row.id).path) != row.stamp
+        return stamp_of(self._state.run(row.id).path) != row.stamp
 
     def _read(self, run_id: str) -> bool:
         """Read one run; True when its row is another than before."""
         assert self._known is not None
-        stamp = _stamp(self._state.run(run_id).path)
+        stamp = stamp_of(self._state.run(run_id).path)
         if stamp is None:
             return self._known.pop(run_id, None) is not None
         run = read_run(self._state, run_id)
@@ -195,13 +194,6 @@ def _share_texts(row: RunRow) -> None:
     row.name, row.preset, row.group = intern(row.name), intern(row.preset), intern(row.group)
     row.host, row.user, row.remark = intern(row.host), intern(row.user), intern(row.remark)
     row.headline = row.headline and intern(row.headline)
-
-
-def _stamp(path: Path) -> int | None:
-    try:
-        return path.stat().st_mtime_ns
-    except OSError:
-        return None
 
 
 def _by_launch(row: RunRow) -> tuple[float, str]:
