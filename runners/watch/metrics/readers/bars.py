@@ -152,17 +152,14 @@ class TqdmReader(Reader):
     name: ClassVar[str] = "tqdm"
     bars: tuple[str, ...] = ("%|",)
     marks: tuple[str, ...] = ("%|", "[0", "[1", "[2")
-
-    def __init__(self) -> None:
-        self._epoch = 0.0
-        self._epochs: float | None = None
-        self._named = False
-        self._by_name = False
-        self.from_zero = False
-        self._done = 0.0
-        self._total: float | None = None
-        self._at_epoch: float | None = None
-        self._is_whole: bool | None = False
+    _epoch = 0.0
+    _epochs: float | None = None
+    _named = False
+    _by_name = False
+    _done = 0.0
+    _total: float | None = None
+    _at_epoch: float | None = None
+    _is_whole: bool | None = False
 
     def read(self, line: str) -> Sample | None:
         """The step, the totals and the values of a bar."""

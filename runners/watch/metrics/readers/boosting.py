@@ -20,9 +20,7 @@ class BoostingReader(Reader):
 
     name: ClassVar[str] = "boosting"
     marks: tuple[str, ...] = ("	", "est iteration")
-
-    def __init__(self) -> None:
-        self._best = False
+    _best = False
 
     def read(self, line: str) -> Sample | None:
         """The metrics of one round."""

@@ -55,18 +55,16 @@ class CascadeReader(Reader):
         "regression's SSIM is printed as 1 − SSIM: that is ssim_loss_batch here",
         "a PSNR or loss of exactly 0, which the program prints when it has none, is left out",
     )
-
-    def __init__(self) -> None:
-        self._stage = 0
-        self._phase: str | None = None
-        self._before = 0.0
-        self._epoch: float | None = None
-        self._epochs: float | None = None
-        self._per_epoch: float | None = None
-        self._step: float | None = None
-        self._last_stage = True
-        self._from_b = False
-        self._heading = False
+    _stage = 0
+    _phase: str | None = None
+    _before = 0.0
+    _epoch: float | None = None
+    _epochs: float | None = None
+    _per_epoch: float | None = None
+    _step: float | None = None
+    _last_stage = True
+    _from_b = False
+    _heading = False
 
     def read(self, line: str) -> Sample | None:
         """A stage, a bar, a batch, or a line of an epoch's block."""

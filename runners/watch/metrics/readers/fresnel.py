@@ -36,11 +36,9 @@ class FresnelReader(Reader):
     corrections: ClassVar[tuple[str, ...]] = (
         "the program prints 1 − SSIM as SSIM: that is ssim_loss here, and ssim is the true one",
     )
-
-    def __init__(self) -> None:
-        self._epoch: float | None = None
-        self._epochs: float | None = None
-        self._per_epoch: float | None = None
+    _epoch: float | None = None
+    _epochs: float | None = None
+    _per_epoch: float | None = None
 
     def read(self, line: str) -> Sample | None:
         """A heading, a batch, or the end of an epoch."""

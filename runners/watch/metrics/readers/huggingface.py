@@ -26,13 +26,11 @@ class HuggingFaceReader(Reader):
     name: ClassVar[str] = "huggingface"
     bars: tuple[str, ...] = ("%|",)
     marks: tuple[str, ...] = ("{'", "%|")
-
-    def __init__(self) -> None:
-        self._step: float | None = None
-        self._steps: float | None = None
-        self._known = False
-        self._resumed = False
-        self._waiting: Sample | None = None
+    _step: float | None = None
+    _steps: float | None = None
+    _known = False
+    _resumed = False
+    _waiting: Sample | None = None
 
     def read(self, line: str) -> Sample | None:
         """A dictionary, or a redraw of the bar over all steps."""

@@ -27,10 +27,8 @@ class KerasReader(Reader):
     name: ClassVar[str] = "keras"
     marks: tuple[str, ...] = ("Epoch ", "━", "[=", "[>", "[.", "/step", "s - ")
     notes: ClassVar[tuple[str, ...]] = ("values within an epoch are its mean so far",)
-
-    def __init__(self) -> None:
-        self._epoch: float | None = 1.0
-        self._epochs: float | None = None
+    _epoch: float | None = 1.0
+    _epochs: float | None = None
 
     def pass_gap(self) -> None:
         """The bars that come belong to an epoch whose heading nobody read."""

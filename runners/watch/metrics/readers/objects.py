@@ -25,10 +25,7 @@ class ObjectReader(Reader):
 
     name: ClassVar[str] = "json"
     marks: tuple[str, ...] = ('{"', '{ "')
-
-    def __init__(self) -> None:
-        self.from_zero = False
-        self._begun = False
+    _begun = False
 
     def read(self, line: str) -> Sample | None:
         """The numbers of an object; a dump of settings has neither place nor measure."""

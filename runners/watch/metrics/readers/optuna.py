@@ -20,9 +20,7 @@ class OptunaReader(Reader):
     name: ClassVar[str] = "optuna"
     marks: tuple[str, ...] = ("Trial ",)
     notes: ClassVar[tuple[str, ...]] = ("trials are counted from 1; optuna's log from 0",)
-
-    def __init__(self) -> None:
-        self._done = 0.0
+    _done = 0.0
 
     def read(self, line: str) -> Sample | None:
         """A finished trial: its value, and the best of the study where it has one."""

@@ -97,18 +97,15 @@ class PairsReader(Reader):
     """
 
     name: ClassVar[str] = "pairs"
-
-    def __init__(self) -> None:
-        self.from_zero = False
-        self._begun = False
-        self._last = 0.0
-        self._epoch: float | None = None
-        self._epochs: float | None = None
-        self._at: float | None = None
-        self._all_of: float | None = None
-        self._over_all = False
-        self._section = ""
-        self._test = False
+    _begun = False
+    _last = 0.0
+    _epoch: float | None = None
+    _epochs: float | None = None
+    _at: float | None = None
+    _all_of: float | None = None
+    _over_all = False
+    _section = ""
+    _test = False
 
     def read(self, line: str) -> Sample | None:
         """Every number that has a name; a line of settings says nothing."""

@@ -45,10 +45,8 @@ class PcdiffReader(Reader):
         "loss_batch is one batch, not the epoch's mean: smooth it before judging",
         "best_loss is the mean of an epoch, printed only when it is the best so far",
     )
-
-    def __init__(self) -> None:
-        self._per_epoch: float | None = None
-        self._epoch: float | None = None
+    _per_epoch: float | None = None
+    _epoch: float | None = None
 
     def read(self, line: str) -> Sample | None:
         """What a message says; None for other messages and for lines that continue one."""

@@ -20,11 +20,9 @@ class BaselinesReader(Reader):
     name: ClassVar[str] = "baselines3"
     marks: tuple[str, ...] = ("|", "-----")
     _row: ClassVar[re.Pattern[str]] = late_pattern(r"^\|(?P<name>[^|]+)\|(?P<value>[^|]*)\|\s*$")
-
-    def __init__(self) -> None:
-        self._rows: dict[str, float] | None = None
-        self._section = ""
-        self._known = False
+    _rows: dict[str, float] | None = None
+    _section = ""
+    _known = False
 
     def read(self, line: str) -> Sample | None:
         """The whole box, when it is closed."""
@@ -218,9 +216,7 @@ class StyleganReader(Reader):
     marks: tuple[str, ...] = ("kimg",)
     _tick: ClassVar[re.Pattern[str]] = late_pattern(r"^tick \d+\s+kimg (?P<kimg>[\d.]+)\s+time ")
     _total: ClassVar[re.Pattern[str]] = late_pattern(r"^Training for (?P<total>\d+) kimg\b")
-
-    def __init__(self) -> None:
-        self._steps: float | None = None
+    _steps: float | None = None
 
     def read(self, line: str) -> Sample | None:
         """How long the training is, or a tick."""
@@ -251,9 +247,7 @@ class NerfstudioReader(Reader):
         r"^\s*(?P<step>\d+) \([\d.]+%\)\s{2,}(?P<pace>[\d.]+ m?s)\s{2,}"
         r"(?P<eta>\d+ [dhms].*?)(?:\s{2,}|$)"
     )
-
-    def __init__(self) -> None:
-        self._step = -1.0
+    _step = -1.0
 
     def read(self, line: str) -> Sample | None:
         """The heading, or a row that is new."""
@@ -279,9 +273,7 @@ class WandbSummaryReader(Reader):
     name: ClassVar[str] = "wandb"
     marks: tuple[str, ...] = ("wandb:",)
     _row: ClassVar[re.Pattern[str]] = late_pattern(r"^wandb:\s+(?P<name>\S+)\s+(?P<value>\S+)\s*$")
-
-    def __init__(self) -> None:
-        self._open = False
+    _open = False
 
     def read(self, line: str) -> Sample | None:
         """One line of the summary; everything else that wandb prints is not a metric."""

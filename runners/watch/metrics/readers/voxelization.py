@@ -45,13 +45,11 @@ class VoxelizationReader(Reader):
         "Batch size",
     )
     notes: ClassVar[tuple[str, ...]] = ("loss_batch is one batch, loss an epoch's mean",)
-
-    def __init__(self) -> None:
-        self._per_epoch: float | None = None
-        self._epochs: float | None = None
-        self._epoch: float | None = None
-        self._step: float | None = None
-        self._in_summary = False
+    _per_epoch: float | None = None
+    _epochs: float | None = None
+    _epoch: float | None = None
+    _step: float | None = None
+    _in_summary = False
 
     def read(self, line: str) -> Sample | None:
         """A step, a bar, a line of a summary or a validation."""
