@@ -15,7 +15,7 @@ from runners.cost.accounting import MACHINE, Usage
 from runners.cost.sessions import Session, SessionLine, load_session
 from runners.cost.timeline import Timeline
 from runners.host.clock import Moment
-from runners.host.files import append_line, append_lines, open_plain, read_tail, replace
+from runners.host.files import append_line, append_lines, closing, open_plain, read_tail, replace
 from runners.host.identity import host_name
 from runners.model.plan import AssignedGpu, is_job
 from runners.model.run import Run
@@ -158,8 +158,7 @@ class Ledger:
             return False
 
     def _poll(self) -> bool:
-        descriptor = open_plain(self._state.ledger)
-        try:
+        with closing(open_plain(self._state.ledger)) as descriptor:
             stat = os.fstat(descriptor)
             if (stat.st_dev, stat.st_ino) != self._file or stat.st_size < self._offset:
                 self._begin()  # another file, or a shorter one
@@ -174,8 +173,6 @@ class Ledger:
                 *lines, self._rest = (self._rest + block).split(b"\n")
                 for line in lines:
                     self._accept(line)
-        finally:
-            os.close(descriptor)
         return True
 
     def _read_back(self, content: bytes, since: float) -> None:

@@ -11,7 +11,7 @@ import msgspec
 
 from runners.diagnosis.awaited_run import Awaited, find_awaited
 from runners.diagnosis.full_disk import find_full_disk
-from runners.host.files import modified_at, open_plain, read_json
+from runners.host.files import closing, modified_at, open_plain, read_json
 from runners.host.identity import boot_id, boot_time
 from runners.host.procfs import memory_kills
 from runners.model.endings import Ending
@@ -101,19 +101,16 @@ def gather_evidence(run: Run) -> Evidence:
 def read_log(path: Path, rank: int | None = None, tail: int = TAIL_BYTES) -> tuple[LogPart, ...]:
     """The start and the end of a log, or all of a short one; nothing when there is none."""
     try:
-        descriptor = open_plain(path)
+        with closing(open_plain(path)) as descriptor:
+            size = os.fstat(descriptor).st_size
+            spans = [(size, 0)]
+            if size > HEAD_BYTES + tail:
+                spans = [(HEAD_BYTES, 0), (tail, size - tail)]
+            parts = [
+                LogPart(path.name, os.pread(descriptor, count, at), at, rank) for count, at in spans
+            ]
     except OSError:
         return ()
-    try:
-        size = os.fstat(descriptor).st_size
-        spans = [(size, 0)]
-        if size > HEAD_BYTES + tail:
-            spans = [(HEAD_BYTES, 0), (tail, size - tail)]
-        parts = [
-            LogPart(path.name, os.pread(descriptor, count, at), at, rank) for count, at in spans
-        ]
-    finally:
-        os.close(descriptor)
     return tuple(part for part in parts if part.data)
 
 

@@ -1,6 +1,5 @@
 """A run's verdict from what lies in its folder: evidence gathered, signatures read, line found."""
 
-import os
 from pathlib import Path
 
 import msgspec
@@ -10,7 +9,7 @@ from runners.diagnosis.evidence import gather_evidence
 from runners.diagnosis.full_disk import KIND, disk_in, find_full_disk, on_disk
 from runners.diagnosis.signatures import load_signatures
 from runners.diagnosis.verdict import Diagnosis, NotKnown
-from runners.host.files import open_plain
+from runners.host.files import open_binary
 from runners.model.errors import WrongInput
 from runners.model.masking import mask_text
 from runners.model.run import Run
@@ -66,12 +65,9 @@ def line_number(path: Path, offset: int, line: str) -> int | None:
     if offset > _FAR or not wanted:
         return None
     try:
-        descriptor = open_plain(path)
+        with open_binary(path) as file:
+            content = file.read(offset + _NEAR)
     except OSError:
         return None
-    try:
-        content = os.pread(descriptor, offset + _NEAR, 0)
-    finally:
-        os.close(descriptor)
     at = content.find(wanted, offset)
     return None if at < 0 else content.count(b"\n", 0, at) + 1

@@ -21,7 +21,7 @@ from runners.gpus.usage import (
     recent_files,
     usage_file,
 )
-from runners.host.files import replace
+from runners.host.files import closing, replace
 from runners.host.identity import host_name
 from runners.host.locks import is_held
 from runners.host.procfs import all_marks
@@ -350,9 +350,7 @@ def _memory_of(gpu: GpuSnapshot, run: str, sharers: int) -> tuple[int | None, bo
 
 def _append(path: Path, line: bytes) -> int:
     """Append to the file at `path`, 0600; the size of the file then."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-    try:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+    with closing(os.open(path, flags, 0o600)) as descriptor:
         os.write(descriptor, line)
         return os.fstat(descriptor).st_size
-    finally:
-        os.close(descriptor)

@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from runners.host.files import read_plain, replace
+from runners.host.files import closing, read_plain, replace
 
 SLOT = 8192
 BALLAST = 256 << 10
@@ -36,12 +36,10 @@ def write_reserved(path: Path, value: dict[str, Any]) -> None:
             os.close(descriptor)
         replace(path, slot + (b" " * (SLOT - 1) + b"\n" if len(slot) == SLOT else b""))
         return
-    try:
+    with closing(descriptor):
         # The slot that is not the newest: a crash in the middle leaves the other one whole.
         os.pwrite(descriptor, slot, SLOT * (turn % 2 == 0))
         os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def read_slots(path: Path) -> list[dict[str, Any]]:

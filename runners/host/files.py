@@ -11,7 +11,8 @@ import json
 import os
 import stat
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -84,6 +85,15 @@ def open_plain(path: Path | str) -> int:
     return descriptor
 
 
+@contextmanager
+def closing(descriptor: int) -> Iterator[int]:
+    """The descriptor, which is closed at the end of the block."""
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
 def open_binary(path: Path | str) -> io.BufferedReader:
     """The plain file at `path`, open for reading bytes; raises OSError for anything else."""
     return io.BufferedReader(io.FileIO(open_plain(path), "rb"))
@@ -92,22 +102,16 @@ def open_binary(path: Path | str) -> io.BufferedReader:
 def read_tail(path: Path, most: int) -> bytes:
     """The last `most` bytes of a plain file; empty when it cannot be read."""
     try:
-        descriptor = open_plain(path)
+        with closing(open_plain(path)) as descriptor:
+            size = os.fstat(descriptor).st_size
+            return os.pread(descriptor, most, max(0, size - most))
     except OSError:
         return b""
-    try:
-        size = os.fstat(descriptor).st_size
-        return os.pread(descriptor, most, max(0, size - most))
-    except OSError:
-        return b""
-    finally:
-        os.close(descriptor)
 
 
 def read_plain(path: Path | str, limit: int = PLAIN_LIMIT) -> bytes:
     """The bytes of the plain file at `path`. OSError if it is not one, or exceeds `limit` bytes."""
-    descriptor = open_plain(path)
-    try:
+    with closing(open_plain(path)) as descriptor:
         size = os.fstat(descriptor).st_size
         if size > limit:
             raise OSError(errno.EFBIG, f"longer than {limit:,} bytes", str(path))
@@ -116,8 +120,6 @@ def read_plain(path: Path | str, limit: int = PLAIN_LIMIT) -> bytes:
         while len(content) <= limit and (block := os.read(descriptor, 1 << 16)):
             content += block
         return content
-    finally:
-        os.close(descriptor)
 
 
 def read_text(path: Path | str, limit: int = PLAIN_LIMIT) -> str:
@@ -224,10 +226,8 @@ def create_once(path: Path, content: bytes) -> bool:
         descriptor = os.open(path, flags, 0o600)
     except FileExistsError:
         return False
-    try:
+    with closing(descriptor):
         os.write(descriptor, content)
-    finally:
-        os.close(descriptor)
     return True
 
 
@@ -237,14 +237,12 @@ def overwrite(path: Path, content: bytes, size: int) -> None:
     The rest of `size` is filled with blanks. Raises OSError when the file is shorter, or cannot be
     written. This is how a stop can be asked for on a full disk.
     """
-    descriptor = os.open(path, os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    try:
+    flags = os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    with closing(os.open(path, flags)) as descriptor:
         if os.fstat(descriptor).st_size < size or len(content) > size:
             raise OSError(errno.ENOSPC, "no room was set aside", str(path))
         os.pwrite(descriptor, content.ljust(size), 0)
         os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def write_json(path: Path, value: object) -> None:
@@ -264,30 +262,19 @@ def append_line(path: Path, line: bytes) -> None:
 
 def append_lines(path: Path, lines: Iterable[bytes]) -> None:
     """Append lines, each in one write; all are on disk when this returns. As `append_line`."""
-    descriptor = os.open(path, _APPEND, 0o600)
-    try:
+    with closing(os.open(path, _APPEND, 0o600)) as descriptor:
         for line in lines:
             # One write: with O_APPEND, lines of several processes then do not mix.
             if os.write(descriptor, line + b"\n") <= len(line):
                 raise OSError(errno.ENOSPC, "no room for a whole line", str(path))
         os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def append_event(path: Path, kind: str, **fields: Any) -> None:
     """Append one event line with the current time; a full disk loses the line, never the run."""
     line = json.dumps({"time": time.time(), "type": kind, **fields}, ensure_ascii=False) + "\n"
-    try:
-        descriptor = os.open(path, _APPEND, 0o600)
-    except OSError:
-        return
-    try:
+    with suppress(OSError), closing(os.open(path, _APPEND, 0o600)) as descriptor:
         os.write(descriptor, line.encode())
-    except OSError:
-        pass
-    finally:
-        os.close(descriptor)
 
 
 def read_json(path: Path) -> dict[str, Any] | None:

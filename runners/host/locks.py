@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from runners.host.files import closing
+
 _CLAIM_S = 0.25
 
 
@@ -30,11 +32,9 @@ def is_held(path: Path) -> bool:
 
 def await_release(path: Path) -> None:
     """Return once nobody holds the lock on `path`; it is made if need be. Raises OSError."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
+    flags = os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC
+    with closing(os.open(path, flags, 0o600)) as descriptor:
         fcntl.flock(descriptor, fcntl.LOCK_SH)
-    finally:
-        os.close(descriptor)
 
 
 def acquire(path: Path, patience_s: float = 0.5, mode: int = 0o600) -> int | None:
@@ -74,9 +74,7 @@ def claim(path: Path) -> int | None:
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
     """Hold the exclusive lock on `path` for the block, however long it takes. Raises OSError."""
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
+    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
+    with closing(os.open(path, flags, 0o600)) as descriptor:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
-    finally:
-        os.close(descriptor)

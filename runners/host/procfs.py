@@ -289,15 +289,9 @@ def _process_names() -> list[str]:
 def stat_fields(pid: int) -> list[str]:
     """What follows the name in /proc/PID/stat; nothing where there is no such process."""
     try:
-        descriptor = os.open(f"/proc/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
+        text = _read(f"/proc/{pid}/stat").decode("utf-8", "replace")
     except OSError:
         return []
-    try:
-        text = os.read(descriptor, _BLOCK).decode("utf-8", "replace")  # the kernel gives it whole
-    except OSError:
-        return []
-    finally:
-        os.close(descriptor)
     # The name in the second field may hold blanks and brackets, so fields are counted after it.
     return text.rpartition(")")[2].split()
 

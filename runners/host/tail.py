@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
-from runners.host.files import open_plain, size_of
+from runners.host.files import closing, open_plain, size_of
 
 _FINGERPRINT = 64
 _LONGEST = 64 * 1024
@@ -252,11 +252,8 @@ class Follower(GrowingFile):
 
 
 def _bytes_before(path: Path, offset: int) -> bytes:
-    descriptor = open_plain(path)
-    try:
+    with closing(open_plain(path)) as descriptor:
         return os.pread(descriptor, min(_FINGERPRINT, offset), max(0, offset - _FINGERPRINT))
-    finally:
-        os.close(descriptor)
 
 
 def data_before_hole(block: bytes) -> bytes:

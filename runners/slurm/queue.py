@@ -5,7 +5,6 @@ with named fields is what every version since 20.11 prints alike; JSON changed i
 A job's name, which may have any character, comes last, before a mark of our own for its end.
 """
 
-import os
 import re
 import time
 from collections.abc import Iterator
@@ -14,6 +13,7 @@ from functools import lru_cache
 
 import msgspec
 
+from runners.host.files import closing
 from runners.host.identity import user_name
 from runners.host.locks import acquire
 from runners.model.pending import job_is_over
@@ -50,13 +50,11 @@ def refresh(state: StateDirectory, every_s: float = EVERY_S, within_s: float = 5
     if lock is None:
         return table  # somebody else is asking
     del table  # of a hundred thousand jobs, two tables are too much memory
-    try:
+    with closing(lock):
         found = _asked(state, within_s)
         with suppress(OSError):
             write_table(state, found)
         return found
-    finally:
-        os.close(lock)
 
 
 def _asked(state: StateDirectory, within_s: float) -> JobTable:

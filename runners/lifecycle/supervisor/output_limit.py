@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from runners.host.files import open_plain
+from runners.host.files import closing, open_plain
 
 _POLL_EVERY_S = 2.0
 _BLOCK = 4096
@@ -72,8 +72,7 @@ class OutputLimit:
 
     def _punch(self, start: int, end: int) -> None:
         # Without O_APPEND, with which pwrite would put the note at the end of the file.
-        descriptor = os.open(self.path, os.O_WRONLY | os.O_CLOEXEC)
-        try:
+        with closing(os.open(self.path, os.O_WRONLY | os.O_CLOEXEC)) as descriptor:
             # KEEP_SIZE: else the program's next line would be written in the middle.
             length = ctypes.c_longlong(end - start)
             libc = ctypes.CDLL(None, use_errno=True)
@@ -83,8 +82,6 @@ class OutputLimit:
                 raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
             note = _note(f"cut from here by output_limit {self.limit:,} during the run")
             os.pwrite(descriptor, note, self.head - _NOTE)
-        finally:
-            os.close(descriptor)
 
     def _compact(self, size: int, limit: int) -> None:
         temporary = self.path.with_name(f"{self.path.name}.new")
