@@ -215,24 +215,21 @@ class Statement:
             amounts.setdefault(preset, []).append(amount)
         presets = {preset: add_fractions(found) for preset, found in amounts.items()}
         days: dict[str, tuple[Fraction, Fraction]] = {}
-        for session in self.sessions:
-            for day, spent, idle in self.days(session):
-                before = days.get(day, (Fraction(0), Fraction(0)))
-                days[day] = (before[0] + spent, before[1] + idle)
+        parts = [part for session in self.sessions for part in self.days(session)]
         for run, line in self.lines.items():
-            if line.is_paid:
-                self._add_days(days, run, runs[run])
+            parts += self._job_days(run, runs[run]) if line.is_paid else ()
+        for day, spent, idle in parts:
+            before = days.get(day, (Fraction(0), Fraction(0)))
+            days[day] = (before[0] + spent, before[1] + idle)
         return Spending(runs, presets, dict(sorted(days.items())))
 
-    def _add_days(
-        self, days: dict[str, tuple[Fraction, Fraction]], run: str, amount: Fraction
-    ) -> None:
-        """Share the money of a job among the local days of its time."""
+    def _job_days(self, run: str, amount: Fraction) -> list[tuple[str, Fraction, Fraction]]:
+        """What of the money of a job falls on each local day of its time; none was idle."""
         start, end = self._spans[run]
-        for day, since, until in local_days(start, end):
-            part = amount * (until - since) / (end - start)
-            before = days.get(day, (Fraction(0), Fraction(0)))
-            days[day] = (before[0] + part, before[1])
+        return [
+            (day, amount * (until - since) / (end - start), Fraction(0))
+            for day, since, until in local_days(start, end)
+        ]
 
     def rate_now(self, run: str, live: Iterable[str]) -> Fraction | None:
         """Dollars per hour of a live run now, beside those that are `live`; None: no session."""

@@ -181,6 +181,4 @@ def main() -> None:
     reason = state_permission_problem(state)
     if reason:
         sys.exit(f"refused: {reason}")
-    run_alone(
-        state.preemption_lock, state.host / "preemption.log", lambda: PreemptionWatch(state).run()
-    )
+    run_alone(state.preemption_lock, lambda: PreemptionWatch(state).run())

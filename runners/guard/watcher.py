@@ -22,12 +22,12 @@ from runners.health.judge import judge
 from runners.health.observer import RunObserver
 from runners.health.signs import Outlook, RunSigns
 from runners.health.store import read_health
-from runners.host import helpers
 from runners.host.alone import run_alone
 from runners.host.files import append_event, read_tail, replace
 from runners.host.identity import host_name
 from runners.host.procfs import all_marks
 from runners.lifecycle.control.stop import request_stop
+from runners.lifecycle.supervisor.queue_wait import notify
 from runners.model.endings import Ending, EndingCause
 from runners.model.errors import FresnelError
 from runners.model.health import Condition, Finding, Health
@@ -37,7 +37,7 @@ from runners.model.units import duration_text
 from runners.state.boundary import cannot_be_read
 from runners.state.deadline import JOB_LIMIT
 from runners.state.jobs import read_job
-from runners.state.layout import RunDirectory, StateDirectory, settings_file
+from runners.state.layout import RunDirectory, StateDirectory
 from runners.state.leases import live_run_ids
 from runners.state.runs import read_run
 from runners.state.trust import state_permission_problem
@@ -108,7 +108,7 @@ class WatchedRun:
         for finding in news:
             self._report(finding, health)
         if text := self._reminder.due(signs.outlook, now):
-            self._notify(text)
+            notify(self._directory, "alert", text)
         with suppress(OSError):  # a full disk: the run goes on, and is judged again
             replace(self._directory.health, msgspec.json.encode(health), sync=False)
         self._save()
@@ -155,16 +155,7 @@ class WatchedRun:
         advice = finding.condition.advice
         text = "; ".join((shown.sentence, *rest[:4], *([advice] if advice else [])))
         append_event(self._directory.supervisor_events, "alert", text=text, condition=name)
-        self._notify(text)
-
-    def _notify(self, text: str) -> None:
-        if settings_file().is_file():
-            from runners.model.masking import mask_text
-
-            with suppress(OSError):
-                # Everybody on the machine can read a command line.
-                arguments = (self._state.root, self._directory.id, "alert", mask_text(text))
-                helpers.spawn("notify", *arguments)
+        notify(self._directory, "alert", text)
 
     def _stop_if_configured(self, run: Run, health: Health) -> None:
         rule = run.plan.spec.on_stall if run.plan else None
@@ -256,7 +247,7 @@ def main() -> None:
     reason = state_permission_problem(state)
     if reason:
         sys.exit(f"refused: {reason}")
-    run_alone(state.watcher_lock, state.host / "watcher.log", lambda: Watcher(state).run())
+    run_alone(state.watcher_lock, lambda: Watcher(state).run())
 
 
 class LimitReminder:

@@ -23,14 +23,14 @@ def leave_terminal(log: Path, most: int = 0) -> None:
         os.dup2(source, target)
 
 
-def run_alone(lock: Path, log: Path, work: Callable[[], object]) -> None:
+def run_alone(lock: Path, work: Callable[[], object]) -> None:
     """Do `work` as the holder of `lock`, beyond any terminal; leave at once where another does it.
 
-    What is printed goes to `log`, with the traceback of an exception, which is raised.
+    What is printed goes to a log beside it, with the traceback of an exception, which is raised.
     """
     if claim(lock) is None:
         return
-    leave_terminal(log)
+    leave_terminal(lock.with_suffix(".log"))
     os.chdir("/")
     try:
         work()

@@ -141,9 +141,9 @@ def members_of(group: str, root: str = "/sys/fs/cgroup") -> set[int]:
     return found
 
 
-def memory_kills(group: str, root: str = "/sys/fs/cgroup") -> int | None:
+def memory_kills(group: str) -> int | None:
     """Processes of a control group that the kernel killed for want of memory; None: not known."""
-    return counted_kills(f"{root}/{group.lstrip('/')}/memory.events") if group else None
+    return counted_kills(f"/sys/fs/cgroup/{group.lstrip('/')}/memory.events") if group else None
 
 
 def counted_kills(path: str) -> int | None:

@@ -52,17 +52,17 @@ def slurm_job(environment: Mapping[str, str] = os.environ) -> SlurmJob | None:
     return SlurmJob(number, node, _split(given), rank)
 
 
-def job_task(environment: Mapping[str, str] = os.environ) -> tuple[int, int] | None:
+def job_task() -> tuple[int, int] | None:
     """Pid and start (clock ticks) of the task that this process belongs to, None when it is gone.
 
     The step of a job, and with it what its processes may use, ends with its tasks.
     """
-    pid = environment.get("SLURM_TASK_PID", "")
+    pid = os.environ.get("SLURM_TASK_PID", "")
     ticks = start_ticks(int(pid)) if pid.isdecimal() else None
     return None if ticks is None else (int(pid), ticks)
 
 
-def job_memory_kills(job: str, root: str = "/sys/fs/cgroup") -> int | None:
+def job_memory_kills(job: str) -> int | None:
     """Processes that the kernel killed because this process's step of `job` had no memory left.
 
     None where Slurm limits no memory, or it is not known.
@@ -71,8 +71,8 @@ def job_memory_kills(job: str, root: str = "/sys/fs/cgroup") -> int | None:
         if f"/job_{job}/" not in f"{path}/":
             continue
         if "memory" in controllers.split(","):
-            return counted_kills(f"{root}/memory{path}/memory.oom_control")
-        if not controllers and (kills := memory_kills(path, root)) is not None:
+            return counted_kills(f"/sys/fs/cgroup/memory{path}/memory.oom_control")
+        if not controllers and (kills := memory_kills(path)) is not None:
             return kills
     return None
 

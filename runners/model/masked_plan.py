@@ -186,18 +186,10 @@ def _differences(masked: Any, real: Any) -> dict[str, Any]:
     return {place: value for place, _, value in _masked_leaves(masked, real)}
 
 
-def _masked_leaves(masked: Any, real: Any, place: str = "") -> Iterable[tuple[str, Any, Any]]:
+def _masked_leaves(masked: Any, real: Any) -> list[tuple[str, Any, Any]]:
     """The leaves of `real` that `masked` does not show as they are: place, what it shows, leaf."""
-    if masked == real:
-        return
-    if isinstance(real, dict):
-        for key, value in real.items():
-            yield from _masked_leaves(masked[key], value, f"{place}.{key}")
-    elif isinstance(real, (list, tuple)):
-        for i, value in enumerate(real):
-            yield from _masked_leaves(masked[i], value, f"{place}.{_place_in(place, real, i)}")
-    else:
-        yield place[1:], masked, real
+    pairs = zip(leaves(masked), leaves(real), strict=True)
+    return [(place, shown, leaf) for (_, shown), (place, leaf) in pairs if shown != leaf]
 
 
 def _bare_secrets(masked: Any, real: Any) -> set[str]:

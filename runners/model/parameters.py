@@ -42,9 +42,14 @@ def arguments_of(parameter: Parameter) -> list[str]:
     if value is True:
         return [flag] if flag else []
     values = [format_value(item) for item in (value if isinstance(value, list) else [value])]
+    return flagged(flag, *values)
+
+
+def flagged(flag: str, *values: str) -> list[str]:
+    """The words that give a flag its values: the one of `flag=` has them in it."""
     if flag.endswith("="):
         return [flag + ",".join(values)]
-    return [flag, *values] if flag else values
+    return [flag, *values] if flag else [*values]
 
 
 def format_value(value: bool | int | float | str) -> str:

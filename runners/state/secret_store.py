@@ -9,7 +9,7 @@ import os
 import re
 from collections.abc import Iterable
 
-from runners.host.files import read_plain, replace
+from runners.host.files import names_in, read_plain, replace
 from runners.model.errors import NotFound, WrongInput
 from runners.model.kept_secrets import SECRET_PREFIX
 from runners.state.layout import StateDirectory
@@ -49,13 +49,10 @@ def forget_secret(state: StateDirectory, name: str) -> None:
 
 def secret_names(state: StateDirectory) -> list[str]:
     """The names of all that are kept, sorted."""
-    try:
-        return sorted(path.name for path in state.secrets.iterdir() if _NAME.fullmatch(path.name))
-    except OSError:
-        return []
+    return [name for name in names_in(state.secrets) if _NAME.fullmatch(name)]
 
 
-def find_secret(name: str, state: StateDirectory | None = None) -> str | None:
+def find_secret(name: str) -> str | None:
     """The value of a secret: one that came with this command, a variable of here, one kept here.
 
     None where there is none.
@@ -66,7 +63,7 @@ def find_secret(name: str, state: StateDirectory | None = None) -> str | None:
     if name in os.environ:
         return os.environ[name]
     try:
-        content = read_plain((state or StateDirectory()).secrets / check_secret_name(name))
+        content = read_plain(StateDirectory().secrets / check_secret_name(name))
     except OSError:
         return None
     return content.decode("utf-8", "surrogateescape")

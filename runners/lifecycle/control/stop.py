@@ -101,12 +101,12 @@ def _write(directory: RunDirectory, intent: StopIntent) -> OSError | None:
     return None
 
 
-def why_unheard(state: StateDirectory, run: Run, within_s: float = _HEARD_WITHIN_S) -> str:
-    """Why a forced stop of `run` has not been acted on `within_s` seconds later; empty once it has.
+def why_unheard(state: StateDirectory, run: Run) -> str:
+    """Why a forced stop of `run` has not been acted on seconds later; empty once it has.
 
     Acted on is one whose last rung is recorded, or whose program is gone.
     """
-    directory, until = state.run(run.id), time.monotonic() + within_s
+    directory, until = state.run(run.id), time.monotonic() + _HEARD_WITHIN_S
     if is_job(run.plan):
         until += _ANSWERS_WITHIN_S
     leader = directory.leader_pid()
@@ -131,4 +131,4 @@ def why_unheard(state: StateDirectory, run: Run, within_s: float = _HEARD_WITHIN
     if letter in ("T", "t"):
         return f"its supervisor (pid {pid}) is suspended; `kill -CONT {pid}` lets it act"
     text = "waits for a disk or a driver (state D)" if letter == "D" else f"is in state {letter}"
-    return f"its supervisor (pid {pid}) {text} and has done nothing for {within_s:g} s"
+    return f"its supervisor (pid {pid}) {text} and has done nothing for {_HEARD_WITHIN_S:g} s"

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from runners.host.files import expanded
 from runners.lifecycle.launch.placeholder_values import FilledTexts, LaunchInputs
 from runners.model.errors import WrongInput
+from runners.model.parameters import flagged
 from runners.model.spec import RunSpec
 from runners.presets.config_file import ConfigText, config_beside, read_config
 
@@ -46,10 +47,7 @@ def plan_config(inputs: LaunchInputs, texts: FilledTexts, folder: Path) -> Plann
         for (start, end), value, _ in sorted(replaced, reverse=True):
             text = text[:start] + value + text[end:]
         files = {name: text}
-    if flag.endswith("="):
-        argv: tuple[str, ...] = (f"{flag}{path}",)
-    else:
-        argv = (flag, str(path)) if flag else (str(path),)
+    argv = tuple(flagged(flag, str(path)))
     return PlannedConfig(argv, files, tuple(filter(None, (change for *_, change in replaced))))
 
 

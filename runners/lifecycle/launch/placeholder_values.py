@@ -13,7 +13,7 @@ from runners.model.errors import WrongInput
 from runners.model.gpus import GpuReading
 from runners.model.launchers import PROCESS_LAUNCHERS, LauncherTraits, traits_of
 from runners.model.masking import secret_reference
-from runners.model.parameters import arguments_of
+from runners.model.parameters import arguments_of, flagged
 from runners.model.placeholders import secrets_in, substitute, used_placeholders
 from runners.model.spec import RunSpec
 from runners.model.units import gpus_text
@@ -176,9 +176,8 @@ def restart_arguments(spec: RunSpec) -> tuple[str, ...]:
     parameter = next(parameter for parameter in spec.parameters if parameter.name == name)
     if parameter.config_key:
         return ()  # it is in the configuration file, which was copied at the launch
-    flag = parameter.flag
     # Given a second time: argparse and the like take the last.
-    return (f"{flag}${{checkpoint}}",) if flag.endswith("=") else (flag, "${checkpoint}")
+    return tuple(flagged(parameter.flag, "${checkpoint}"))
 
 
 def _parameter_values(spec: RunSpec, placeholders: Mapping[str, str]) -> dict[str, str]:

@@ -152,11 +152,15 @@ def _price_notes(
 def price_of(state: StateDirectory, spec: RunSpec) -> Price | None:
     """What the run will pay: by the session, else what it would by its own. Raises WrongInput."""
     if keys_of(spec) is not None:
-        from runners.cost.cluster_price import cluster_price  # only clusters have one
+        from runners.presets.reading.user_settings import read_settings  # only clusters have one
 
-        charged = cluster_price()
-        if charged is not None:
-            return charged
+        # For what was allocated, from when a job begins. How many units a job is billed as
+        # (`billing` of its AllocTRES) is known when it has begun.
+        charged = read_settings().slurm.price
+        if charged.per_billing_hour is not None:
+            return Price(charged.per_billing_hour, "unit", "cluster")
+        if charged.per_gpu_hour is not None:
+            return Price(charged.per_gpu_hour, "gpu", "cluster")
     session = read_session(state)
     # One given by hand too says only what it would cost, and yet has to make sense.
     by_hand = None

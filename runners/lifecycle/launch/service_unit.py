@@ -10,6 +10,7 @@ from pathlib import Path
 
 from runners.host.files import home_folder
 from runners.host.helpers import ROOT
+from runners.model.parameters import flagged
 from runners.model.plan import LaunchPlan
 
 NAME = "fresnel-tui.service"
@@ -105,7 +106,7 @@ def _goes_on(plan: LaunchPlan) -> tuple[str, ...]:
     if resume is None or not resume.auto:
         return ()
     flag = next(part.flag for part in plan.spec.parameters if part.name == resume.parameter)
-    return (f"{flag}{resume.auto}",) if flag.endswith("=") else (flag, resume.auto)
+    return tuple(flagged(flag, resume.auto))
 
 
 def _on_free_port(argv: list[str], port: str, variables: list[str]) -> list[str]:

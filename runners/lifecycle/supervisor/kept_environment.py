@@ -9,7 +9,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from runners.host.files import read_plain, replace
+from runners.host.files import names_in, read_plain, replace
 from runners.host.ownership import permission_problem
 from runners.state.layout import RunDirectory
 
@@ -58,15 +58,15 @@ def kept_environment(run: RunDirectory) -> dict[str, str] | None:
 
 def forget_environment(run: RunDirectory) -> None:
     """Remove what was kept."""
-    _remove_environment(place_of(run))
+    if path := place_of(run):
+        _remove(path)
 
 
-def _remove_environment(path: str) -> None:
-    for leftover in (path, f"{path}.new") if path else ():
-        try:
-            os.unlink(leftover)
-        except OSError:
-            pass
+def _remove(path: str) -> None:
+    try:
+        os.unlink(path)
+    except OSError:
+        pass
 
 
 def forget_all(run: RunDirectory, place: str = "") -> None:
@@ -74,19 +74,11 @@ def forget_all(run: RunDirectory, place: str = "") -> None:
 
     `place` is what `place_of` said while the run's folder, by which it is found, was there.
     """
-    place = place_of(run) or place
-    _remove_environment(place)
+    folder, _, mine = (place_of(run) or place).rpartition("/")
     run.environment.unlink(missing_ok=True)
-    folder, _, mine = place.rpartition("/")
-    try:
-        leftovers = [name for name in os.listdir(folder) if name.startswith(f"{mine}.")]
-    except OSError:
-        return
-    for name in leftovers:
-        try:
-            os.unlink(f"{folder}/{name}")
-        except OSError:
-            pass
+    for name in names_in(folder):
+        if name == mine or name.startswith(f"{mine}."):
+            _remove(f"{folder}/{name}")
 
 
 def place_of(run: RunDirectory, make: bool = False) -> str:

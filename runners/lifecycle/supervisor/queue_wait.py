@@ -15,7 +15,7 @@ from runners.host.identity import boot_id
 from runners.host.locks import is_held
 from runners.host.replaced_code import leave_when_removed
 from runners.lifecycle.supervisor.wakeup import WakeupLoop
-from runners.state.layout import RunDirectory, config_dir
+from runners.state.layout import RunDirectory, settings_file
 from runners.state.records import QUEUED, PlanFields, phase_of, plan_fields
 
 _FIRST_POLLS_EVERY_S = 5.0
@@ -123,7 +123,7 @@ def _ask_for_plan(run: RunDirectory, environment: dict[str, str]) -> tuple[str, 
 
 def notify(run: RunDirectory, kind: str, text: str) -> None:
     """Send a notification as the user's settings say, if there are settings at all."""
-    if (config_dir() / "settings.yaml").is_file():
+    if settings_file().is_file():
         from runners.model.masking import mask_text  # most supervisors never tell anybody
 
         try:

@@ -275,10 +275,9 @@ def start_dispatcher(state: StateDirectory) -> None:
 def main() -> None:
     """Detach, then start what waits in the state folder `argv[1]`, if nobody does."""
     state = StateDirectory(Path(sys.argv[1]))
-    lock = queue_lock(state)
 
     def work() -> None:
         forget_old(state)
         Dispatcher(state).run()
 
-    run_alone(lock, lock.with_suffix(".log"), work)
+    run_alone(queue_lock(state), work)

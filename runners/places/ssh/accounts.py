@@ -157,7 +157,7 @@ def _name_in_ledger(state: StateDirectory, ssh: Ssh, answer: AccountAnswer) -> s
     return first
 
 
-def refresh_accounts(state: StateDirectory, within_s: float = _ANSWERS_WITHIN_S) -> None:
+def refresh_accounts(state: StateDirectory) -> None:
     """Ask every machine that is set up what it costs, all at once; who is late is not reached."""
     registry = RemoteRegistry(state)
     machines = [Ssh(registry, host) for host in registry.all() if host.command]
@@ -170,7 +170,7 @@ def refresh_accounts(state: StateDirectory, within_s: float = _ANSWERS_WITHIN_S)
     threads = [Thread(target=ask, args=(ssh,), daemon=True) for ssh in machines]
     for thread in threads:
         thread.start()
-    until = time.monotonic() + within_s
+    until = time.monotonic() + _ANSWERS_WITHIN_S
     for ssh, thread in zip(machines, threads, strict=True):
         thread.join(max(0.0, until - time.monotonic()))
         # Kept one after the other: two names may be of one machine.

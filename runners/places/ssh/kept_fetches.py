@@ -182,5 +182,4 @@ def _folder(state: StateDirectory) -> Path:
 def main() -> None:
     """Detach, then repeat the fetch `argv[2]` of the state folder `argv[1]`, if nobody does."""
     state, name = StateDirectory(Path(sys.argv[1])), sys.argv[2]
-    lock = lock_of(state, name)
-    run_alone(lock, lock.with_suffix(".log"), lambda: _repeat(state, name))
+    run_alone(lock_of(state, name), lambda: _repeat(state, name))

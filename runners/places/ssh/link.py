@@ -342,9 +342,8 @@ class Link:
             self._changed(status)
 
 
-def link_text(status: LinkStatus, now: float | None = None) -> str:
+def link_text(status: LinkStatus) -> str:
     """`reached since 12:04`, or `not reached since 12:04: why; tries again in 8 s`."""
-    now = time.time() if now is None else now
     since = local_time(status.since, "%H:%M")
     if status.state is LinkState.CONNECTING:
         return "connecting…"
@@ -353,7 +352,7 @@ def link_text(status: LinkStatus, now: float | None = None) -> str:
     text = f"not reached since {since}"
     if status.reason:
         text += f": {status.reason}"
-    left = None if status.retry_at is None else max(0, round(status.retry_at - now))
+    left = None if status.retry_at is None else max(0, round(status.retry_at - time.time()))
     return text if left is None else f"{text}; tries again in {left} s"
 
 

@@ -284,8 +284,7 @@ def start_watchers(state: StateDirectory) -> None:
 def main() -> None:
     """Detach, then watch the launch `argv[2]` of the state folder `argv[1]`, if none does."""
     state, name = StateDirectory(Path(sys.argv[1])), sys.argv[2]
-    lock = group_lock(state, name)
-    run_alone(lock, lock.with_suffix(".log"), lambda: _watch_if_open(state, name))
+    run_alone(group_lock(state, name), lambda: _watch_if_open(state, name))
 
 
 def _watch_if_open(state: StateDirectory, name: str) -> None:

@@ -64,16 +64,11 @@ def changed_text(text: str, section: str, name: str, value: Any) -> str:
 
 
 def _root(text: str) -> yaml.MappingNode | None:
-    loader: CoreLoader | None = None
     try:
-        loader = CoreLoader(text)
-        node = loader.get_single_node()
+        node = yaml.compose(text, CoreLoader)
     except yaml.YAMLError as error:
         first = (str(error).splitlines() or ["not valid YAML"])[0]
         raise WrongInput(f"{settings_file()}: {first}", "edit it by hand first") from None
-    finally:
-        if loader is not None:
-            loader.dispose()
     if node is not None and not isinstance(node, yaml.MappingNode):
         raise WrongInput(f"{settings_file()}: expected sections", "edit it by hand first")
     return node

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
+from runners.host.files import stamp_of
 from runners.model.cluster import ClusterKeys
 from runners.model.errors import WrongInput
 from runners.model.spelling import Dollars
@@ -127,11 +128,8 @@ class Settings(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 def read_settings() -> Settings:
     """The settings as the file has them now, or defaults; WrongInput names file, line and key."""
     path = settings_file()
-    try:
-        changed = path.stat().st_mtime_ns
-    except OSError:
-        return Settings()
-    return _read(path, changed)
+    changed = stamp_of(path)
+    return _read(path, changed) if changed else Settings()
 
 
 @cache

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from enum import Enum
 from pathlib import Path
 
+from runners.host.files import names_in
 from runners.host.tail import Follower
 from runners.model.spec import MetricRule
 from runners.state.layout import output_set_aside
@@ -130,10 +131,7 @@ class OutputSource:
         return {*self._ended, *self._waiting}
 
     def _attempts(self) -> list[int]:
-        try:
-            names = [path.name for path in self._directory.iterdir()]
-        except OSError:
-            return []
+        names = names_in(self._directory)
         return sorted(int(found[1]) for name in names if (found := _ATTEMPT.fullmatch(name)))
 
     def _finish_old(self, limit: int) -> Iterator[OutputItem]:
