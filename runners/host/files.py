@@ -157,10 +157,10 @@ def is_gone(path: Path) -> bool:
     return False
 
 
-def modified_at(path: Path) -> float:
+def modified_at(path: Path | str) -> float:
     """When the file at `path` was written last (unix seconds); 0 when it is not there."""
     try:
-        return path.stat().st_mtime
+        return os.stat(path).st_mtime
     except OSError:
         return 0.0
 

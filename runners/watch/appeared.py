@@ -134,7 +134,7 @@ def _written(top: str, levels: int, since: float, until: float, budget: SearchBu
                 is_checkpoint = _is_checkpoint(entry.name, Path(folder).name)
                 if is_folder_entry(entry, budget) and not is_checkpoint:
                     below += [] if entry.is_symlink() else [entry.path]
-                elif not since <= _modified(entry) <= until:
+                elif not since <= modified_at(entry.path) <= until:
                     continue
                 elif is_checkpoint or entry.name == _TABLE:
                     # Of a folder with checkpoints, the later ones are its own too.
@@ -153,10 +153,3 @@ def _is_checkpoint(name: str, folder: str) -> bool:
     return name.endswith(_ALWAYS) or (
         name.endswith(_BY_NAME) and any(word in text for word in _WEIGHTS)
     )
-
-
-def _modified(entry: "os.DirEntry[str]") -> float:
-    try:
-        return entry.stat().st_mtime
-    except OSError:
-        return -math.inf

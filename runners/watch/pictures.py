@@ -95,16 +95,13 @@ class PictureFinder:
         )
 
     def _note(self, folder: Path) -> None:
-        while True:
-            for event in self._events.poll():
-                if event.type == "image" and event.path:
-                    path = os.path.normpath(folder / event.path)
-                    self._named.pop(path, None)
-                    self._named[path] = event
-                    if len(self._named) > _MOST_PICTURES:
-                        del self._named[next(iter(self._named))]
-            if not self._events.more:
-                return
+        for event in self._events.all_new():
+            if event.type == "image" and event.path:
+                path = os.path.normpath(folder / event.path)
+                self._named.pop(path, None)
+                self._named[path] = event
+                if len(self._named) > _MOST_PICTURES:
+                    del self._named[next(iter(self._named))]
 
 
 def find_pictures(run: Run) -> list[RunPicture]:

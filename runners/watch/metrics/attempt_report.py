@@ -19,12 +19,10 @@ def report(folder: Path) -> dict[str, object]:
     """Read the newest attempt of the run in this folder."""
     run = read_run(RunDirectory.at(folder).home, folder.name)
     reader = EventReader(folder / "events.jsonl")
-    stepped, more = False, True
-    while more:
-        for event in reader.poll():
-            # A `start` begins an attempt, so only the steps after the last one count.
-            stepped = event.type in ("metrics", "epoch") or (stepped and event.type != "start")
-        more = reader.more
+    stepped = False
+    for event in reader.all_new():
+        # A `start` begins an attempt, so only the steps after the last one count.
+        stepped = event.type in ("metrics", "epoch") or (stepped and event.type != "start")
     rule = run.plan.spec.metrics if run.plan else MetricRule()
     lines = re.split(rb"[\r\n]+", read_tail(folder / "output.log", _MOST))
     output = OutputReader(rule)

@@ -30,12 +30,9 @@ def checkpoint_place(run: Path, checkpoint: Path) -> CheckpointPlace:
     from runners.watch.metrics.event_reader import EventReader
 
     reader, found = EventReader(run / "events.jsonl"), CheckpointPlace()
-    more = True
-    while more:
-        for event in reader.poll(jump=True):
-            if event.type == "checkpoint" and event.path == str(checkpoint):
-                found = CheckpointPlace(event.epoch, event.step)
-        more = reader.more
+    for event in reader.all_new(jump=True):
+        if event.type == "checkpoint" and event.path == str(checkpoint):
+            found = CheckpointPlace(event.epoch, event.step)
     return found if found != CheckpointPlace() else _by_name(checkpoint)
 
 

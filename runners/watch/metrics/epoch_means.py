@@ -31,10 +31,9 @@ class StepNames:
                 self.by_epoch.add(name)
             return False
         self.stepped.add(name)
-        if name in self.by_epoch:
-            self.by_epoch.discard(name)
-            return True
-        return False
+        were_means = name in self.by_epoch
+        self.by_epoch.discard(name)
+        return were_means
 
 
 def mean_name(name: str) -> str:

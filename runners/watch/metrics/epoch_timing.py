@@ -114,8 +114,6 @@ class EpochTimingReader:
 
     def read(self) -> EpochTiming:
         """The timing as the events have it now."""
-        while True:
-            for event in self._reader.poll(jump=True):
-                self._clock.note(event)
-            if not self._reader.more:
-                return self._clock.timing
+        for event in self._reader.all_new(jump=True):
+            self._clock.note(event)
+        return self._clock.timing

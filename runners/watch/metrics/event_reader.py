@@ -1,7 +1,8 @@
 """The one reader of events.jsonl: what a run reports about itself, as events in order."""
 
 import json
-from collections.abc import Iterator
+import math
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import msgspec
@@ -9,7 +10,8 @@ import msgspec
 from runners.host.tail import Follower, Mark
 from runners.model.events import Event
 from runners.state.decoding import decode
-from runners.watch.metrics.sample import is_sensible
+from runners.watch.metrics.epoch_means import news_of_summary
+from runners.watch.metrics.sample import Sample, is_sensible
 
 HEAD_BYTES = 64 * 1024
 TAIL_BYTES = 512 * 1024
@@ -18,6 +20,7 @@ _LONGEST = 8 << 20
 _BLOCK = 4 << 20
 _MOST = 1 << 1023
 """The greatest whole number that certainly fits in a float."""
+WITH_VALUES = ("metrics", "epoch", "summary")
 _COUNTS = ("epoch", "epochs", "step", "steps", "seconds")
 
 
@@ -65,6 +68,12 @@ class EventReader:
         self.gap = len(first)
         return [*first, *_decoded(news.lines[news.before_gap :])]
 
+    def all_new(self, jump: bool = False) -> Iterator[Event]:
+        """All events up to the file's end, as `poll` reads them."""
+        self.more = True
+        while self.more:
+            yield from self.poll(jump=jump)
+
     def finish(self) -> list[Event]:
         """The last line, which has no end; for a run that has ended."""
         return list(_decoded(self._follower.flush()))
@@ -91,6 +100,20 @@ def _decoded(lines: list[bytes]) -> Iterator[Event]:
         # JSON allows numbers of any size, and converting these to float would raise.
         if not any(type(value) is int and abs(value) > _MOST for value in event.values.values()):
             yield _sensible(event)
+
+
+def sample_of(event: Event, last: Callable[[str], float | None]) -> tuple[Sample, bool | None]:
+    """What an event says, and whether of an epoch: None for a summary, which is of neither.
+
+    Of a summary only what is new: `last` gives a metric's last value so far.
+    """
+    stated = event.values if event.type in WITH_VALUES else {}
+    values = {name: math.nan if value is None else float(value) for name, value in stated.items()}
+    is_summary = event.type == "summary"
+    if is_summary:
+        values = news_of_summary(values, last)
+    sample = Sample(values, event.step, epoch=event.epoch, time=event.time, phase=event.stage)
+    return sample, None if is_summary else event.type == "epoch"
 
 
 def _sensible(event: Event) -> Event:

@@ -1,15 +1,12 @@
 """What a run reports about itself, as it comes: progress, pace, metrics, the loss so far."""
 
-import math
 from pathlib import Path
 
 from runners.model.events import Event
-from runners.watch.metrics.epoch_means import news_of_summary
 from runners.watch.metrics.epoch_timing import EpochClock
-from runners.watch.metrics.event_reader import EventReader
+from runners.watch.metrics.event_reader import EventReader, sample_of
 from runners.watch.metrics.followed import EventsState
 from runners.watch.metrics.progress import ProgressTracker
-from runners.watch.metrics.sample import Sample
 
 
 class EventStream(ProgressTracker):
@@ -74,14 +71,5 @@ class EventStream(ProgressTracker):
             self.images.append(event.path)
         if event.type == "summary":
             self.summary.update(event.values)
-        values = event.values if event.type in ("metrics", "epoch", "summary") else {}
-        known = {
-            name: float(value) if value is not None else math.nan for name, value in values.items()
-        }
-        if event.type == "summary":
-            known = news_of_summary(known, self.metrics.get)
-        sample = Sample(
-            known, step=event.step, epoch=event.epoch, time=event.time, phase=event.stage
-        )
-        of_epoch = None if event.type == "summary" else event.type == "epoch"
+        sample, of_epoch = sample_of(event, self.metrics.get)
         self.note(sample, trend=event.type == "metrics", of_epoch=of_epoch)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import ClassVar, Generic, Protocol, TypeVar
 
 from runners.host.bounded_glob import SearchBudget, bounded_glob
-from runners.host.files import is_folder
+from runners.host.files import is_file, is_folder, modified_at
 from runners.state.boundary import cannot_be_read
 from runners.watch.metrics.sample import Sample
 from runners.watch.metrics.series_set import SeriesSet
@@ -81,10 +81,7 @@ class FileSource(ABC, Generic[F]):
     def _is_own(self, path: Path) -> bool:
         if not self._is_of_kind(path) or self._besides in path.parents:
             return False
-        try:
-            return path.is_file() and path.stat().st_mtime >= self._since
-        except OSError:
-            return False
+        return is_file(path) and modified_at(path) >= self._since
 
     @abstractmethod
     def _is_of_kind(self, path: Path) -> bool:

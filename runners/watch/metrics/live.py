@@ -273,14 +273,13 @@ class LiveReport:
     def _note(self, items: Iterable[OutputItem]) -> None:
         from runners.watch.metrics.output_source import OutputEvent
 
-        for sample in items:
-            if sample is OutputEvent.ATTEMPT:
+        for item in items:
+            if item is OutputEvent.ATTEMPT:
                 self._printed.begin_attempt()
-            elif sample is OutputEvent.GAP:
+            elif item is OutputEvent.GAP:
                 self._printed.forget_place()
-            if isinstance(sample, OutputEvent):
-                continue
-            self._printed.note(sample)
+            else:
+                self._printed.note(item)
 
     def _poll_files(self, run: Run, thorough: bool, follow: bool) -> None:
         """Read the files of libraries: now if `thorough`, else seldom.

@@ -8,10 +8,13 @@ import glob
 import re
 import time
 from pathlib import Path
+from typing import Any
 
 from runners.host.bounded_glob import SearchBudget, entries_of, is_folder_entry
+from runners.host.files import is_folder, modified_at
 from runners.host.mounts import silent_server
 from runners.model.run import Run
+from runners.watch.metrics.file_source import FileSource
 from runners.watch.metrics.log_files import LogFileSource
 from runners.watch.metrics.series_set import SeriesSet
 from runners.watch.metrics.tensorboard import BoardSource
@@ -34,15 +37,15 @@ class RunFiles:
         self._boards = [BoardSource([own], 0.0), BoardSource(named, since, Path(run.directory))]
         self._tables = [LogFileSource([own], 0.0), LogFileSource([], since, Path(run.directory))]
         self._wandb = WandbSource(patterns_in(run.directory), since - 1.0)
+        # Scalars with steps first.
+        self._sources: tuple[FileSource[Any], ...] = (*self._boards, self._wandb, *self._tables)
         self._searched_at = 0.0
         self._walked = False
 
     @property
     def problems(self) -> list[str]:
         """Files that could not be read on."""
-        boards = [problem for board in self._boards for problem in board.problems]
-        tables = [problem for table in self._tables for problem in table.problems]
-        return boards + self._wandb.problems + tables
+        return [problem for source in self._sources for problem in source.problems]
 
     def poll(self, run: Run, printed: tuple[str, ...] = ()) -> None:
         """Read what is new, and look for new files now and then; `printed` are paths it named."""
@@ -50,11 +53,8 @@ class RunFiles:
         if not self._searched_at or now - self._searched_at >= _SEARCH_EVERY_S:
             self._searched_at = now
             self._search(run, printed)
-        for board in self._boards:
-            board.poll()
-        for table in self._tables:
-            table.poll()
-        self._wandb.poll()
+        for source in self._sources:
+            source.poll()
 
     def _search(self, run: Run, printed: tuple[str, ...]) -> None:
         own = [path for path in printed if _is_own_log(path, run)]
@@ -77,22 +77,16 @@ class RunFiles:
 
     @property
     def collections(self) -> tuple[SeriesSet, ...]:
-        """What was read, by how much each kind of file says: scalars with steps first."""
-        boards = [board.collection for board in self._boards]
-        return (*boards, self._wandb.collection, *(table.collection for table in self._tables))
+        """What was read, by how much each kind of file says."""
+        return tuple(source.collection for source in self._sources)
 
 
 def _is_own_log(path: str, run: Run) -> bool:
     """Whether a printed path is a folder made, or a log changed, since the run began."""
-    if silent_server(path):
-        return False
-    try:
-        stat = Path(path).stat()
-    except OSError:
-        return False
     # File systems that keep whole seconds make a file look older than the run's start.
     begun = (run.started or run.created) - 1.0
-    return stat.st_mtime >= begun and (Path(path).is_dir() or _LOGS.search(path) is not None)
+    is_own = not silent_server(path) and modified_at(path) >= begun
+    return is_own and (is_folder(path) or _LOGS.search(path) is not None)
 
 
 def _boards_of(leader: int, top: str) -> set[str]:

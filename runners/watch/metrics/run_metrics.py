@@ -16,19 +16,16 @@ from runners.model.spec import MetricRule
 from runners.state.boundary import ReadBoundary
 from runners.state.decoding import decode_lines
 from runners.state.layout import RunDirectory
-from runners.watch.metrics.epoch_means import news_of_summary
-from runners.watch.metrics.event_reader import EventReader
+from runners.watch.metrics.event_reader import WITH_VALUES, EventReader, sample_of
 from runners.watch.metrics.judging import higher
 from runners.watch.metrics.metric_files import RunFiles
 from runners.watch.metrics.one_series import SeriesMerger
 from runners.watch.metrics.output_source import OutputEvent, OutputItem, OutputSource
 from runners.watch.metrics.progress import ProgressTracker
-from runners.watch.metrics.sample import Sample
 from runners.watch.metrics.series import UNKNOWN, Series
 from runners.watch.metrics.series_set import SeriesSet
 
 _BLOCK = 4 << 20
-_VALUES = ("metrics", "epoch", "summary")
 _GIB = 1 << 30
 SpentSoFar = Callable[[Run], Sequence[tuple[float, float]]]
 """A run's cost by moments: unix seconds, US dollars."""
@@ -161,17 +158,8 @@ class RunMetrics:
         if event.type == "start":
             self._events.begin_attempt()
             self.settings = dict(event.settings) or self.settings
-        if event.type in _VALUES:
-            values = {
-                name: float("nan") if value is None else float(value)
-                for name, value in event.values.items()
-            }
-            if event.type == "summary":
-                values = news_of_summary(values, self._events.last)
-            sample = Sample(
-                values, event.step, epoch=event.epoch, time=event.time, phase=event.stage
-            )
-            of_epoch = None if event.type == "summary" else event.type == "epoch"
+        if event.type in WITH_VALUES:
+            sample, of_epoch = sample_of(event, self._events.last)
             self._events.note(sample, of_epoch=of_epoch)
 
 
