@@ -17,7 +17,7 @@ from typing import Any
 
 import msgspec
 
-from runners.host.files import open_binary, read_text
+from runners.host.files import open_binary, read_text, size_of
 from runners.host.procfs import catches
 from runners.host.signals import signal_process
 from runners.state.decoding import any_json, decode
@@ -141,10 +141,7 @@ def abort_with_stacks(output: Path, pid: int, ticks: int) -> PythonStacks:
     with suppress(OSError, ValueError):
         hard = resource.prlimit(pid, resource.RLIMIT_CORE)[1]
         resource.prlimit(pid, resource.RLIMIT_CORE, (0, hard))  # no core of a hundred gigabytes
-    try:
-        before = output.stat().st_size
-    except OSError:
-        before = 0
+    before = size_of(output)
     if not signal_process(pid, ticks, signal.SIGABRT):
         return PythonStacks(problem="it has ended")
     return PythonStacks(text=_wait_for_growth(output, before), problem="")

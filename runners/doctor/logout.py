@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from runners.host import systemd
+from runners.host.files import read_text
 
 _ENABLE = "`loginctl enable-linger` (an administrator: `loginctl enable-linger {user}`)"
 
@@ -46,7 +47,4 @@ def in_container(root: Path = Path("/")) -> bool:
     signs = (root / ".dockerenv", root / "run/.containerenv", root / "run/systemd/container")
     if any(sign.exists() for sign in signs):
         return True
-    try:
-        return b"container=" in (root / "proc/1/environ").read_bytes()
-    except OSError:
-        return False
+    return "container=" in read_text(root / "proc/1/environ")

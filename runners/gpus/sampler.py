@@ -24,7 +24,7 @@ from runners.gpus.driver_setting import parse, setting
 from runners.gpus.host_metrics import HostMeter
 from runners.gpus.sampler_lock import record_owner
 from runners.gpus.usage_recorder import UsageRecorder
-from runners.host.files import replace, stamp_of
+from runners.host.files import identity_of, modified_at, replace, stamp_of
 from runners.host.identity import boot_time, host_name
 from runners.host.locks import acquire, is_held
 from runners.host.slurm_job import SlurmJob, slurm_job
@@ -155,11 +155,7 @@ class Sampler:
 
     def _holds_lock(self) -> bool:
         """False when the lock's file was removed or replaced: then another may sample beside us."""
-        try:
-            found = self._state.sampler_lock.stat()
-        except OSError:
-            return False
-        return (found.st_dev, found.st_ino) == (self._lock.st_dev, self._lock.st_ino)
+        return identity_of(self._state.sampler_lock) == (self._lock.st_dev, self._lock.st_ino)
 
     def _is_over(self) -> bool:
         now = time.monotonic()
@@ -233,9 +229,6 @@ def problem_of_job(gpus: Sequence[GpuSnapshot], job: SlurmJob) -> str | None:
 def forget_jobs(state: StateDirectory) -> None:
     """Remove what samplers of jobs that ended a day ago have left."""
     for folder in state.host.glob(f"{JOB_READINGS}*"):
-        try:
-            is_old = time.time() - folder.stat().st_mtime > _KEPT_S
-        except OSError:
-            continue
+        is_old = time.time() - modified_at(folder) > _KEPT_S
         if is_old and folder != state.readings and not is_held(folder / "sampler.lock"):
             shutil.rmtree(folder, ignore_errors=True)

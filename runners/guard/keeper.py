@@ -18,7 +18,7 @@ from typing import Literal
 import msgspec
 
 from runners.host import helpers
-from runners.host.files import append_event, open_private, read_plain, replace
+from runners.host.files import append_event, open_private, read_text, replace
 from runners.host.keep_alive import KeepAlive
 from runners.host.locks import await_release, is_held
 from runners.state.decoding import read
@@ -154,12 +154,7 @@ def ensure_preemption_watch(state: StateDirectory) -> bool:
 
 def _may_be_allowed() -> bool:
     """False where nobody has said anything of metadata, without reading YAML: that takes long."""
-    if os.environ.get("FRESNEL_METADATA"):
-        return True
-    try:
-        return b"metadata" in read_plain(settings_file())
-    except OSError:
-        return False
+    return bool(os.environ.get("FRESNEL_METADATA")) or "metadata" in read_text(settings_file())
 
 
 def _is_allowed() -> bool:

@@ -173,6 +173,15 @@ def stamp_of(path: Path) -> int:
         return 0
 
 
+def identity_of(path: Path | str) -> tuple[int, int] | None:
+    """By which a file is known whatever it is called: device and inode; None when there is none."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
 def names_in(folder: Path | str) -> list[str]:
     """The names in a folder, sorted; none where it is not there or cannot be looked into."""
     try:

@@ -3,8 +3,8 @@
 import os
 import time
 from functools import cache
-from pathlib import Path
 
+from runners.host.files import read_text
 from runners.host.procfs import HELPER_MARK
 
 UNATTENDED = "FRESNEL_UNATTENDED"
@@ -21,10 +21,7 @@ def host_name() -> str:
 @cache
 def boot_id() -> str:
     """The id of this boot; empty where the kernel has none."""
-    try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    except OSError:
-        return ""
+    return read_text("/proc/sys/kernel/random/boot_id").strip()
 
 
 def boot_time() -> float:

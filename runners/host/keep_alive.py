@@ -1,10 +1,10 @@
 """Starting a process again that died, but not too often. Standard library only."""
 
-import os
 import time
 from collections.abc import Callable
 from pathlib import Path
 
+from runners.host.files import modified_at
 from runners.host.locks import is_held
 
 CHECK_EVERY_S = 20.0
@@ -79,9 +79,7 @@ class KeepAlive:
 
 def seconds_since_begun(lock: Path) -> float:
     """Seconds since the last holder of `lock` began; infinite when that is not known."""
-    try:
-        age = time.time() - os.stat(lock).st_mtime
-    except OSError:
-        return float("inf")
+    began = modified_at(lock)
+    age = time.time() - began
     # A time in the future comes from a file server's clock, which says nothing about the age.
-    return age if age >= 0 else float("inf")
+    return age if began and age >= 0 else float("inf")

@@ -4,6 +4,8 @@ import os
 import re
 from pathlib import Path
 
+from runners.host.files import read_text
+
 _PRESSURE = Path("/proc/pressure/cpu")
 _SOME = re.compile(r"some avg10=([\d.]+)")
 _BUSY_PERCENT = 10.0
@@ -14,10 +16,7 @@ def is_busy() -> bool:
 
     Where the kernel does not tell that, by more processes than processors (load average).
     """
-    try:
-        found = _SOME.match(_PRESSURE.read_text())
-    except OSError:
-        found = None
+    found = _SOME.match(read_text(_PRESSURE))
     if found is not None:
         return float(found[1]) >= _BUSY_PERCENT
     return os.getloadavg()[0] > (os.cpu_count() or 1)

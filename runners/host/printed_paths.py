@@ -7,8 +7,16 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from runners.host.files import expanded, modified_at, read_json, read_tail, replace
-from runners.host.mounts import silent_server
+from runners.host.files import (
+    expanded,
+    identity_of,
+    is_folder,
+    modified_at,
+    names_in,
+    read_json,
+    read_tail,
+    replace,
+)
 from runners.host.tail import Follower
 
 _WRITING = re.compile(
@@ -80,9 +88,7 @@ class PrintedPaths:
     @property
     def folders(self) -> tuple[str, ...]:
         """Those that are folders, for logs in them."""
-        return tuple(
-            path for path in self._found if not silent_server(path) and os.path.isdir(path)
-        )
+        return tuple(filter(is_folder, self._found))
 
 
 class PrintedScan:
@@ -105,12 +111,11 @@ class PrintedScan:
         """The paths so far; of a run that is not live, the last line may lack its end."""
         self._read_noted()
         for path in self._outputs():
-            try:
-                stat = path.stat()
-            except OSError:
-                continue
             # The supervisor renames the output of an attempt that failed: it stays the same file.
-            follower = self._followers.setdefault((stat.st_dev, stat.st_ino), Follower(path))
+            identity = identity_of(path)
+            if identity is None:
+                continue
+            follower = self._followers.setdefault(identity, Follower(path))
             follower.path = path
             lines = follower.poll(_TAIL_BYTES, jump=True, head=_HEAD_BYTES).lines
             for line in lines if is_live else [*lines, *follower.flush()]:
@@ -136,10 +141,7 @@ class PrintedScan:
 
     def _outputs(self) -> list[Path]:
         """The output of each attempt, oldest first."""
-        try:
-            names = os.listdir(self._run)
-        except OSError:
-            return []
+        names = names_in(self._run)
         numbers = {name: found[1] for name in names if (found := _ATTEMPT.fullmatch(name))}
         # Without a number is the attempt that came last.
         order = sorted(numbers, key=lambda name: int(numbers[name] or 1 << 30))

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from runners.host.files import identity_of, names_in, read_text
+
 MARK = "FRESNEL_RUN_ID"
 HELPER_MARK = "FRESNEL_HELPER"
 """In the environment of a helper process of ours, and of all below it: never part of a run."""
@@ -77,29 +79,17 @@ def holders_of(lock: Path, output: Path, among: Iterable[int] | None = None) -> 
     Only of those in `among` where it is given.
     """
     # By device and inode: the path that /proc shows changes when the file is renamed or deleted.
-    files = {identity: path is output for path in (lock, output) if (identity := _identity(path))}
+    files = {identity: path is output for path in (lock, output) if (identity := identity_of(path))}
     found = set()
     for pid in _own_processes() if among is None else among:
         folder = f"/proc/{pid}/fd"
-        try:
-            names = os.listdir(folder)
-        except OSError:
-            continue
-        for name in names:
-            identity = _identity(f"{folder}/{name}")
+        for name in names_in(folder):
+            identity = identity_of(f"{folder}/{name}")
             must_write = None if identity is None else files.get(identity)
             if must_write is not None and _inherits(pid, name, must_write):
                 found.add(pid)
                 break
     return found
-
-
-def _identity(path: Path | str) -> tuple[int, int] | None:
-    try:
-        found = os.stat(path)
-    except OSError:
-        return None
-    return found.st_dev, found.st_ino
 
 
 def _inherits(pid: int, descriptor: str, must_write: bool) -> bool:
@@ -120,11 +110,7 @@ def cgroup_of(pid: int) -> str:
 
 def groups_of(pid: int) -> list[tuple[str, str]]:
     """The control groups of `pid`: controllers, which version 2 leaves empty, and path."""
-    try:
-        with open(f"/proc/{pid}/cgroup", encoding="utf-8", errors="replace") as file:
-            parts = [line.split(":", 2) for line in file.read().splitlines()]
-    except OSError:
-        return []
+    parts = [line.split(":", 2) for line in read_text(f"/proc/{pid}/cgroup").splitlines()]
     return [(part[1], part[2]) for part in parts if len(part) == 3]
 
 
@@ -252,21 +238,15 @@ def ignores(pid: int, number: int) -> bool:
 
 def catches(pid: int, number: int) -> bool:
     """True when `pid` has a handler for signal `number`, which then does not end it."""
-    try:
-        with open(f"/proc/{pid}/status", encoding="utf-8", errors="replace") as file:
-            mask = next((line.split()[1] for line in file if line.startswith("SigCgt:")), "0")
-    except OSError:
-        return False
+    lines = read_text(f"/proc/{pid}/status").splitlines()
+    mask = next((line.split()[1] for line in lines if line.startswith("SigCgt:")), "0")
     return bool(int(mask, 16) >> (number - 1) & 1)
 
 
 def switches_of(pid: int) -> int | None:
     """How often the main thread of `pid` was taken off a processor; it stands while stopped."""
-    try:
-        with open(f"/proc/{pid}/status", encoding="utf-8", errors="replace") as file:
-            counts = [int(line.split()[1]) for line in file if "ctxt_switches:" in line]
-    except OSError:
-        return None
+    lines = read_text(f"/proc/{pid}/status").splitlines()
+    counts = [int(line.split()[1]) for line in lines if "ctxt_switches:" in line]
     return sum(counts) if counts else None
 
 
@@ -280,10 +260,7 @@ def command_of(pid: int) -> list[str]:
 
 
 def _process_names() -> list[str]:
-    try:
-        return [name for name in os.listdir("/proc") if name.isdigit()]
-    except OSError:
-        return []
+    return [name for name in names_in("/proc") if name.isdigit()]
 
 
 def stat_fields(pid: int) -> list[str]:

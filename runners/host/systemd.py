@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
-from runners.host.files import read_json, write_json
+from runners.host.files import read_json, read_text, write_json
 from runners.host.identity import boot_id
 from runners.host.ownership import user_name_of
 
@@ -69,10 +69,7 @@ def kills_user_processes(root: Path = Path("/")) -> bool | None:
 
 def session_of_ours() -> str:
     """Which part of the control group tree this process is in: `session`, `user`, or empty."""
-    try:
-        groups = Path("/proc/self/cgroup").read_text()
-    except OSError:
-        return ""
+    groups = read_text("/proc/self/cgroup")
     if "/user@" in groups:
         return "user"
     return "session" if "/session-" in groups else ""
@@ -144,11 +141,7 @@ def _configured(key: str, root: Path) -> str | None:
         drops |= {path.name: path for path in (root / folder / "logind.conf.d").glob("*.conf")}
     default = value = None
     for path in [*([main] if main else []), *(drops[name] for name in sorted(drops))]:
-        try:
-            lines = path.read_text(errors="replace").splitlines()
-        except OSError:
-            continue
-        for line in lines:
+        for line in read_text(path).splitlines():
             name, equals, text = line.strip().partition("=")
             if equals and name.strip() == key:
                 value = text.strip()

@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
-from runners.host.files import closing, open_plain, size_of
+from runners.host.files import closing, identity_of, open_plain, size_of
 
 _FINGERPRINT = 64
 _LONGEST = 64 * 1024
@@ -58,11 +58,7 @@ class GrowingFile:
 
     def changed(self) -> bool:
         """Whether another file is at the path than the one that was read."""
-        try:
-            found = self.path.stat()
-        except OSError:
-            return False
-        return self.identity is not None and (found.st_dev, found.st_ino) != self.identity
+        return self.identity is not None and identity_of(self.path) not in (None, self.identity)
 
     def read(self, limit: int, jump: bool = False, head: int = _HEAD) -> Piece:
         """About `limit` new bytes; with `jump` the last, at first the head too; or none."""
@@ -193,10 +189,7 @@ class Follower(GrowingFile):
 
     def skip_to_last(self, most: int) -> int:
         """Skip all but the last `most` bytes; returns how many bytes were skipped."""
-        try:
-            size = self.path.stat().st_size
-        except OSError:
-            return 0
+        size = size_of(self.path)
         passed = size - most - self.offset
         if passed <= 0 or self.changed():
             return 0

@@ -1,10 +1,10 @@
 """The table of the kinds of places besides this machine; each is imported when it is used."""
 
-import os
 from collections.abc import Callable
 from importlib import import_module
 from typing import NamedTuple
 
+from runners.host.files import names_in
 from runners.host.slurm_job import slurm_job
 from runners.places.place import PlaceKind
 from runners.state.layout import StateDirectory
@@ -22,11 +22,7 @@ class KindRow(NamedTuple):
 
 def _has_machines(state: StateDirectory) -> bool:
     """Whether a machine was ever added; looks at one folder."""
-    try:
-        with os.scandir(state.remote) as entries:
-            return any(not entry.name.startswith(".") for entry in entries)
-    except OSError:
-        return False
+    return any(not name.startswith(".") for name in names_in(state.remote))
 
 
 def _waits(state: StateDirectory) -> bool:

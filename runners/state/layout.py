@@ -6,7 +6,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from runners.host.clock import local_time
-from runners.host.files import expanded, home_folder, read_number, read_plain
+from runners.host.files import expanded, home_folder, modified_at, names_in, read_number, read_plain
 from runners.host.helpers import ROOT
 from runners.host.identity import boot_id, host_name
 from runners.host.ownership import keep_private, permission_problem
@@ -147,10 +147,8 @@ class StateDirectory:
 
     def drained_since(self) -> str:
         """Since when the queue may start nothing, as local date and time; empty when it may."""
-        try:
-            return local_time(self.drain.stat().st_mtime, "%Y-%m-%d %H:%M")
-        except OSError:
-            return ""
+        since = modified_at(self.drain)
+        return local_time(since, "%Y-%m-%d %H:%M") if since else ""
 
     def live_marker(self, run_id: str) -> Path:
         """The empty file that exists from before the first write until the ending is recorded."""
@@ -166,11 +164,7 @@ class StateDirectory:
 
     def has_unlisted(self) -> bool:
         """Whether the ledger may lack an ended run."""
-        try:
-            with os.scandir(self.unlisted) as entries:
-                return any(True for _ in entries)
-        except OSError:
-            return False
+        return bool(names_in(self.unlisted))
 
     def ledger_mark(self) -> str:
         """This boot, and which file the ledger is and how long. Raises OSError."""

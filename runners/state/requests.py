@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import NamedTuple
 
-from runners.host.files import read_plain
+from runners.host.files import read_text
 from runners.host.locks import locked
 from runners.model.errors import DeniedError, WrongInput
 from runners.model.run import Run
@@ -83,10 +83,7 @@ def _check_name(name: str) -> None:
 
 
 def _made(state: StateDirectory, name: str) -> list[Run]:
-    try:
-        ids = read_plain(state.requests / name).decode("utf-8", "replace").split()
-    except OSError:
-        return []
+    ids = read_text(state.requests / name).split()
     return [read_run(state, run_id) for run_id in ids if state.run(run_id).was_launched()]
 
 

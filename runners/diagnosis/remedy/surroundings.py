@@ -2,7 +2,7 @@
 
 import re
 
-from runners.diagnosis.remedy.case import Case, Unfit
+from runners.diagnosis.remedy.case import Case, Remedy, Unfit
 from runners.doctor.host_facts import default_interface, kernel_architectures
 from runners.model.errors import WrongInput
 from runners.model.launchers import traits_of
@@ -68,19 +68,9 @@ def expandable_segments(case: Case) -> Case:
     return case.with_variable(name, ",".join(filter(None, (stated, "expandable_segments:True"))))
 
 
-def nccl_debug(case: Case) -> Case:
-    """More log lines from NCCL and RCCL."""
-    return case.with_variable("NCCL_DEBUG", "INFO")
-
-
-def no_infiniband(case: Case) -> Case:
-    """NCCL over the ordinary network."""
-    return case.with_variable("NCCL_IB_DISABLE", "1")
-
-
-def no_nccl_shm(case: Case) -> Case:
-    """NCCL without shared memory."""
-    return case.with_variable("NCCL_SHM_DISABLE", "1")
+def variable(name: str, value: str) -> Remedy:
+    """The remedy that is a variable of the environment."""
+    return lambda case: case.with_variable(name, value)
 
 
 def blocking_launches(case: Case) -> Case:

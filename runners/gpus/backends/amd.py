@@ -23,6 +23,7 @@ from runners.gpus.backends.amd_topology import Node, read_nodes
 from runners.gpus.backends.backend import NoDriver
 from runners.gpus.backends.sysfs import read_errors, read_number, read_scaled, read_text
 from runners.gpus.driver_setting import Choice
+from runners.host.files import names_in
 from runners.model.gpus import GpuProcess, GpuSnapshot
 from runners.state.layout import StateDirectory
 
@@ -137,13 +138,10 @@ class Amd:
 def _devices(root: Path) -> list[Path]:
     """The device folders of AMD's cards; display connectors (card0-DP-1) are not cards."""
     found: dict[str, Path] = {}
-    try:
-        entries = list((root / "sys/class/drm").iterdir())
-    except OSError:
-        return []
-    for entry in entries:
-        device = entry / "device"
-        if _CARD.fullmatch(entry.name) and read_text(device / "vendor") == _AMD_VENDOR:
+    cards = root / "sys/class/drm"
+    for name in names_in(cards):
+        device = cards / name / "device"
+        if _CARD.fullmatch(name) and read_text(device / "vendor") == _AMD_VENDOR:
             # Resolved: several entries may lead to one card, whose folder is named by its address.
             target = device.resolve()
             if (target / "mem_info_vram_total").exists() or (target / "gpu_busy_percent").exists():

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from runners.gpus.backends.amd_topology import Node
 from runners.gpus.backends.gpu_processes import ProcessTable
-from runners.host.files import names_in
+from runners.host.files import names_in, read_text
 from runners.model.gpus import GpuProcess
 
 SCAN_EVERY_S = 15.0
@@ -82,10 +82,7 @@ class AmdProcesses:
         """VRAM by place; a client with several descriptors is counted once."""
         clients: dict[tuple[tuple[str, int], str], int] = {}
         for descriptor, target in self._render_nodes(pid).items():
-            try:
-                text = (self._proc / str(pid) / "fdinfo" / descriptor).read_text("utf-8", "replace")
-            except OSError:
-                continue
+            text = read_text(self._proc / str(pid) / "fdinfo" / descriptor)
             address, client = (pattern.search(text) for pattern in _FIELD.values())
             usage = _USAGE.search(text)
             if address and usage:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from runners.gpus.backends.backend import Absent, Backend, DriverTrouble, NoDriver
 from runners.gpus.driver_setting import DRIVERS, Choice
+from runners.host.files import read_text
 from runners.state.layout import StateDirectory
 
 BACKENDS = {
@@ -69,11 +70,7 @@ def _open(name: str, choice: Choice, state: StateDirectory) -> Backend:
 def unseen_gpu(root: Path = Path("/")) -> str | None:
     """One line on a GPU that no driver shows; None where there is none."""
     for device in sorted((root / "sys/bus/pci/devices").glob("*")):
-        try:
-            maker = (device / "vendor").read_text().strip()
-            kind = (device / "class").read_text().strip()
-        except OSError:
-            continue
+        maker, kind = (read_text(device / name).strip() for name in ("vendor", "class"))
         if maker in _MAKERS and kind.startswith(_CLASSES):
             return f"an {_MAKERS[maker]} ({device.name})"
     return None

@@ -9,7 +9,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from runners.host.files import names_in, read_plain, replace
+from runners.host.files import names_in, read_plain, read_text, replace
 from runners.host.ownership import permission_problem
 from runners.state.layout import RunDirectory
 
@@ -105,8 +105,5 @@ def place_of(run: RunDirectory, make: bool = False) -> str:
 
 
 def _is_in_memory(folder: str) -> bool:
-    try:
-        with open("/proc/self/mounts", encoding="utf-8", errors="replace") as mounts:
-            return any(line.split()[1:3] == [folder, "tmpfs"] for line in mounts)
-    except OSError:
-        return False
+    mounts = read_text("/proc/self/mounts").splitlines()
+    return any(line.split()[1:3] == [folder, "tmpfs"] for line in mounts)

@@ -22,6 +22,7 @@ from runners.cost.machines import (
 )
 from runners.cost.sessions import Session
 from runners.host.clock import Moment
+from runners.host.files import names_in
 from runners.model.errors import FresnelError
 from runners.places.remote import remote_row
 from runners.places.run_row import RunRow
@@ -215,13 +216,9 @@ class SshMachines:
 
 def _clear(mirrors: Path) -> None:
     """Remove what panels left behind that are gone."""
-    try:
-        found = list(mirrors.iterdir())
-    except OSError:
-        return
-    for folder in found:
-        if not folder.name.isdigit() or not Path("/proc", folder.name).exists():
-            shutil.rmtree(folder, ignore_errors=True)
+    for name in names_in(mirrors):
+        if not name.isdigit() or not Path("/proc", name).exists():
+            shutil.rmtree(mirrors / name, ignore_errors=True)
 
 
 class BookKeeping:

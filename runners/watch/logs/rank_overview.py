@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 
-from runners.host.files import read_tail
+from runners.host.files import modified_at, read_tail
 from runners.model.units import median
 from runners.state.layout import RunDirectory
 from runners.state.rank_processes import RankFinder, state_of
@@ -74,11 +74,8 @@ def _age(
         last = tail.rstrip(b"\n").rpartition(b"\n")[2]
         if not RankLines(rank, has_rank_logs(run.path)).accepts(last):
             return None
-        try:
-            written = run.output.stat().st_mtime
-        except OSError:
-            return None
-    return max(0.0, now - written) if live else None
+        written = modified_at(run.output)
+    return max(0.0, now - written) if live and written else None
 
 
 def _last(text: bytes) -> str:
