@@ -17,7 +17,7 @@ from typing import Any
 
 import msgspec
 
-from runners.host.files import open_binary, read_text, size_of
+from runners.host.files import names_in, open_binary, read_text, size_of
 from runners.host.procfs import catches
 from runners.host.signals import signal_process
 from runners.state.decoding import any_json, decode
@@ -150,10 +150,7 @@ def abort_with_stacks(output: Path, pid: int, ticks: int) -> PythonStacks:
 def kernel_lines(pid: int) -> list[str]:
     """One line for each thread: its name, state, wait channel, and kernel stack where permitted."""
     folder = f"/proc/{pid}/task"
-    try:
-        threads = sorted(os.listdir(folder), key=int)[:_MOST_THREADS]  # noqa: PTH208
-    except (OSError, ValueError):
-        return []
+    threads = sorted(filter(str.isdecimal, names_in(folder)), key=int)[:_MOST_THREADS]
     found = []
     for thread in threads:
         place = f"{folder}/{thread}"

@@ -36,14 +36,14 @@ def judge(signs: RunSigns) -> tuple[Finding, ...]:
         for finding in (
             _stall(signs),
             _not_finite(signs),
-            _diverging(signs),
-            _uneven(Condition.SPIKES, signs, signs.spikes),
-            _uneven(Condition.NOISY, signs, signs.noisy),
+            _of_loss(Condition.DIVERGING, signs, signs.diverges),
+            _of_loss(Condition.SPIKES, signs, signs.spikes),
+            _of_loss(Condition.NOISY, signs, signs.noisy),
             _unfinished(signs),
             _waits_for_data(signs),
             _slow(signs),
             _below_expectation(signs),
-            _flat(signs),
+            _of_loss(Condition.FLAT, signs, signs.flat),
             _below(signs),
         )
         if finding is not None
@@ -157,18 +157,8 @@ def _not_finite(signs: RunSigns) -> Finding | None:
     return Finding(Condition.NOT_FINITE, text, (f"the last {count:,} values",))
 
 
-def _diverging(signs: RunSigns) -> Finding | None:
-    if not signs.diverges:
-        return None
-    return Finding(Condition.DIVERGING, f"{signs.loss_name} {signs.diverges}")
-
-
-def _uneven(condition: Condition, signs: RunSigns, text: str) -> Finding | None:
+def _of_loss(condition: Condition, signs: RunSigns, text: str) -> Finding | None:
     return Finding(condition, f"{signs.loss_name} {text}") if text else None
-
-
-def _flat(signs: RunSigns) -> Finding | None:
-    return Finding(Condition.FLAT, f"{signs.loss_name} {signs.flat}") if signs.flat else None
 
 
 def _below(signs: RunSigns) -> Finding | None:

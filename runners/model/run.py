@@ -212,16 +212,8 @@ class Run(msgspec.Struct, frozen=True):
     def unreadable(self, problem: str) -> "Run":
         """What is left of it where its own values raise: no plan, no record, and why."""
         problem = "; ".join(text for text in (self.problem, problem) if text)
-        return Run(
-            id=self.id,
-            preset=self.preset,
-            name=self.name,
-            state=self.state,
-            reason=self.reason,
-            directory=self.directory,
-            created=self.created,
-            problem=problem,
-        )
+        nothing = dict.fromkeys(("plan", "record", "ending", "pause"))
+        return msgspec.structs.replace(self, **nothing, labels=NO_LABELS, problem=problem)
 
     def seconds(self, now: Moment | float) -> float | None:
         """How long it has run, or ran, in seconds; None when it never started, or is not known.
