@@ -129,34 +129,23 @@ def test_searches_by_patterns_have_an_end() -> None:
 
 
 _KERNEL = "below /proc and /sys, which the kernel writes"
-_SYSTEM = "the system's own files below /etc"
 _PROGRAM = "files of this program, as they were installed"
 _READ_WITHOUT_THE_DOOR = {
     "runners/host/locks.py": "opened without blocking, never read",
     "runners/diagnosis/evidence.py": "/dev/kmsg, opened without blocking",
     "runners/lifecycle/supervisor/program_start.py": "/dev/null",
     "runners/lifecycle/supervisor/pty.py": "its working folder, and /proc",
-    "runners/host/systemd.py": f"{_KERNEL}; {_SYSTEM}",
-    "runners/lifecycle/launch/git_snapshot.py": _SYSTEM,
     "runners/places/ssh/setup.py": _PROGRAM,
     "runners/places/ssh/panel_source.py": _PROGRAM,
     "tui/cli/schema.py": _PROGRAM,
     "tui/cli/topics.py": _PROGRAM,
-    "runners/doctor/logout.py": _KERNEL,
     "runners/doctor/machine_checks.py": _KERNEL,
     "runners/host/mounts.py": _KERNEL,
     "runners/gpus/backends/amd_details.py": _KERNEL,
     "runners/gpus/backends/amd_processes.py": _KERNEL,
     "runners/gpus/backends/amd_topology.py": _KERNEL,
-    "runners/gpus/backends/detect.py": _KERNEL,
-    "runners/gpus/backends/sysfs.py": _KERNEL,
-    "runners/host/detach.py": _KERNEL,
-    "runners/host/identity.py": _KERNEL,
     "runners/host/procfs.py": _KERNEL,
-    "runners/lifecycle/supervisor/kept_environment.py": _KERNEL,
-    "runners/state/rank_processes.py": _KERNEL,
     "runners/watch/metrics/metric_files.py": _KERNEL,
-    "runners/host/pressure.py": _KERNEL,
 }
 """Modules that open files for reading by themselves, and why they may."""
 

@@ -3,12 +3,12 @@
 import re
 from pathlib import Path
 
-from runners.host import files
+from runners.host.files import read_text as text_of
 
 
 def read_text(path: Path) -> str | None:
     """What stands in a file, without the line's end."""
-    return files.read_text(path).strip() or None
+    return text_of(path).strip() or None
 
 
 def read_number(path: Path) -> int | None:
