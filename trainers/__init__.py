@@ -15,6 +15,9 @@ import sys
 from pathlib import Path
 from types import TracebackType
 
+_begun: list[str] = []
+"""The program that this process is, and not only calls."""
+
 
 def begin(name: str) -> None:
     """Say that the program whose `__name__` this is begins, before its libraries are loaded.
@@ -27,6 +30,7 @@ def begin(name: str) -> None:
     quiet = {"-h", "--help"} & set(sys.argv[1:]) or os.environ.get("RANK", "0") != "0"
     if name != "__main__":
         return
+    _begun.append(name)
     gc.disable()
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(line_buffering=True)
@@ -49,6 +53,15 @@ def loaded() -> None:
         gc.enable()
         if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
             signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def leave() -> None:
+    """Let Ctrl+C disturb no more how this process ends: its program has its exit code.
+
+    PyTorch answers one with a traceback until the interpreter is gone.
+    """
+    if _begun:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _say_what_is_missing(

@@ -177,6 +177,44 @@ def test_ctrl_c_while_libraries_are_loaded_ends_a_program_whatever_they_make_of_
     assert ended.stdout.endswith("True\n")
 
 
+def test_ctrl_c_changes_nothing_where_a_program_has_its_exit_code() -> None:
+    """PyTorch, and a handler that has been asked before, answer it while the interpreter ends."""
+    ends = {
+        "making": "code = make_data(lambda stop: 0)",
+        "main_program": "code = run_main(lambda _: 0, SettingsParser(''), [])",
+    }
+    for module, work in ends.items():
+        code = (
+            "import os, signal, sys, trainers; trainers.begin('__main__')\n"
+            f"from trainers.common.{module} import *\n"
+            "from trainers.common.settings_parser import SettingsParser\n"
+            f"trainers.loaded()\n{work}\n"
+            "for _ in range(2): os.kill(os.getpid(), signal.SIGINT)\n"
+            "sys.exit(code)"
+        )
+        ended = subprocess.run(
+            [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True,
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        )  # fmt: skip
+        assert (ended.returncode, ended.stderr) == (0, ""), module
+
+
+def test_a_usual_place_that_cannot_be_written_is_refused_before_any_work(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As one that is named is; argparse asks given texts alone."""
+    (tmp_path / "file").touch()
+    for kind, name in ((output_folder, "out"), (output_file, "out/model.onnx")):
+        parser = SettingsParser("")
+        parser.add_argument("--to", type=kind, default=tmp_path / "file" / name)
+        with pytest.raises(SystemExit) as ended:
+            parser.read([])
+        assert ended.value.code == 2
+        said = capsys.readouterr().err
+        assert said.startswith("error: argument --to: ") and "cannot be written" in said
+        assert parser.read(["--to", str(tmp_path / name)]).to == tmp_path / name
+
+
 def test_what_was_loaded_is_not_looked_through_for_garbage() -> None:
     """Then garbage is collected as ever; parser_of sees that every program gets there."""
     code = (

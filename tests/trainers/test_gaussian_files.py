@@ -1,8 +1,10 @@
 """Files that others read and write: .ply and .bin, and checkpoints of other writers."""
 
+import errno
 import pathlib
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,9 +12,10 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from tests.warm import TORCH  # noqa: E402
-from trainers.common.settings_parser import SettingsError  # noqa: E402
+from trainers.common.errors import ExportError, SettingsError  # noqa: E402
 from trainers.gaussian import (  # noqa: E402
     export,
+    export_decoder,
     foreign,
     train,
 )
@@ -194,6 +197,26 @@ def test_a_training_s_end_exports_what_it_judged(tmp_path: Path, monkeypatch, ca
     assert all(torch.equal(judged[name], part) for name, part in exported[0].items())
     assert train.main([*words, "--output_dir", str(tmp_path / "no"), "--no-export_onnx"]) == 0
     assert len(exported) == 1
+
+
+def test_an_export_that_cannot_be_written_or_disagrees_says_so_in_a_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trained = SimpleNamespace(decoder=None, settings={}, figures={})
+    monkeypatch.setattr(export_decoder, "load_trained", lambda _: trained)
+    words = ["--checkpoint", "x", "--output", str(tmp_path / "x.onnx"), "--device", "cpu"]
+    for problem, said in (
+        (OSError(errno.EROFS, "Read-only file system", "x.onnx"), "Read-only file system"),
+        (ExportError("onnxruntime and torch differ by 1"), "differ by 1"),
+    ):
+
+        def failing(*_: object, problem: Exception = problem) -> None:
+            raise problem
+
+        monkeypatch.setattr(export_decoder, "export_onnx", failing)
+        assert export_decoder.main(words) == 1
+        told = capsys.readouterr().err.splitlines()
+        assert len(told) == 1 and told[0].startswith("error: ") and said in told[0], told
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ import math
 import os
 import re
 import shutil
+import signal
 import subprocess
 from pathlib import Path
 from types import SimpleNamespace
@@ -403,6 +404,17 @@ def test_the_table_stands_beside_the_published_and_says_what_is_not_comparable(
     assert "trained on 1 skulls, and not 114" in capsys.readouterr().out
     assert evaluate.main(["--results", str(tmp_path)]) == 2
     assert "benchmark_cases.csv: cannot be read" in capsys.readouterr().err
+
+    def asked_to_stop(*given: object, **more: object) -> object:
+        os.kill(os.getpid(), signal.SIGUSR1)
+        return generate.make_all(*given, **more)
+
+    (folder / "evaluation.md").unlink()
+    shutil.rmtree(folder / "bilateral001_surf")
+    monkeypatch.setattr(pipeline, "make_all", asked_to_stop)
+    assert evaluate.main(flags) == 0
+    assert "stopped: no table is written" in capsys.readouterr().out
+    assert not (folder / "evaluation.md").exists()
 
 
 def test_the_protocols_own_numbers_are_said_to_be_so() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -50,19 +49,12 @@ python trainers/cascade/train.py --config tiny.json --resume_from out/tiny/stage
 """
 
 
-class CascadeParser(SettingsParser):
-    """Reads flags alone: --config names a file with sections of its own, which config.py reads."""
-
-    def read(self, arguments: Sequence[str] | None = None) -> argparse.Namespace:
-        """Return the flags."""
-        return self.parse_args(arguments)
-
-
-def make_parser() -> CascadeParser:
+def make_parser() -> SettingsParser:
     """Return the command line of train.py."""
-    parser = CascadeParser(
+    parser = SettingsParser(
         "Train the Hybrid-ViT cascade: frontal and lateral X-ray in, CT volume out, in stages.",
         EXAMPLES,
+        complete=lambda _: None,  # --config names a file with sections, which config.py reads
     )
     some, any_number, switch = whole_number(1), whole_number(0), argparse.BooleanOptionalAction
     add = parser.add_argument_group("run").add_argument
@@ -111,7 +103,7 @@ def make_parser() -> CascadeParser:
     return parser
 
 
-def _add_overrides(parser: CascadeParser) -> None:
+def _add_overrides(parser: SettingsParser) -> None:
     some, any_number, switch = whole_number(1), whole_number(0), argparse.BooleanOptionalAction
     add = parser.add_argument_group("over the configuration file").add_argument
     # fmt: off
@@ -139,7 +131,6 @@ def launcher_notes() -> list[str]:
     """Return what Accelerate's launcher decided, and what of the user's own files counts less."""
     if "ACCELERATE_MIXED_PRECISION" not in os.environ:
         return []
-    precision = os.environ["ACCELERATE_MIXED_PRECISION"]
     precision = os.environ["ACCELERATE_MIXED_PRECISION"]
     notes = [f"started by accelerate launch, mixed precision {precision}"]
     home = expanded(os.environ.get("HF_HOME", "~/.cache/huggingface"))

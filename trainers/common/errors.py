@@ -22,6 +22,10 @@ class DivergedError(ArithmeticError):
     """Training has no finite gradient any more; its text is one line for the user to read."""
 
 
+class ExportError(RuntimeError):
+    """A model cannot be exported, or answers otherwise there; its text is one line for the user."""
+
+
 def nearest(name: str, known: Iterable[str]) -> str:
     """Return `; the nearest is NAME`, or nothing where nothing is known."""
     found = difflib.get_close_matches(name, list(known), n=1, cutoff=0.0)

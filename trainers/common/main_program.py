@@ -11,6 +11,7 @@ from pathlib import Path
 import torch
 from torch.distributed.elastic.multiprocessing.errors import record
 
+import trainers
 from trainers.common.arithmetic import add_arithmetic_flags, set_arithmetic
 from trainers.common.device_flags import add_device_flags, use_threads
 from trainers.common.errors import SettingsError, StoppedError
@@ -138,6 +139,7 @@ def _run(train: Callable[[argparse.Namespace], int], settings: argparse.Namespac
             print("stopped on request before the first step: nothing is to be saved")
         return 0
     except KeyboardInterrupt:
+        trainers.leave()
         print("interrupted", file=sys.stderr)
         return 130
     except Exception as problem:
@@ -150,5 +152,6 @@ def _run(train: Callable[[argparse.Namespace], int], settings: argparse.Namespac
             print(f"error{where}: {text}", file=sys.stderr)
         return 2 if isinstance(problem, SettingsError) else 1
     finally:
+        trainers.leave()
         release_folders()
         torch.set_flush_denormal(False)

@@ -14,6 +14,7 @@ from functools import partial
 from multiprocessing.synchronize import Event
 from typing import TypeVar
 
+import trainers
 from trainers.common.errors import SettingsError, StoppedError
 from trainers.common.stopping import StopRequest, Watched, ignore_stop_signals
 
@@ -85,9 +86,12 @@ def make_data(work: Callable[[StopRequest], int]) -> int:
     try:
         return work(stop)
     except (StoppedError, KeyboardInterrupt):
+        trainers.leave()
         print("stopped: what is made stays, and is not made again", file=sys.stderr)
         asked = stop.reason if stop.reason in signal.Signals.__members__ else "SIGINT"
         return 128 + signal.Signals[asked]
     except (SettingsError, OSError) as problem:
         print(f"error: {problem}", file=sys.stderr)
         return 2 if isinstance(problem, SettingsError) else 1
+    finally:
+        trainers.leave()

@@ -20,7 +20,14 @@ from trainers.common.files import check_writable, write_text_whole
 class SettingsParser(argparse.ArgumentParser):
     """An argument parser that shows defaults; a bad value is one line and exit code 2."""
 
-    def __init__(self, description: str, examples: str = "") -> None:
+    def __init__(
+        self,
+        description: str,
+        examples: str = "",
+        complete: Callable[[argparse.Namespace], None] | None = None,
+    ) -> None:
+        """Make a parser; `complete` fills in the settings, and may raise SettingsError."""
+        self._complete = complete
         super().__init__(
             description=description,
             epilog="examples:\n" + indent(dedent(examples).strip("\n"), "  ") if examples else None,
@@ -41,13 +48,28 @@ class SettingsParser(argparse.ArgumentParser):
         """Read the command line, which every program does once its libraries are loaded."""
         trainers.loaded()
         found: argparse.Namespace = super().parse_args(*arguments)
+        for action in self._actions:
+            written = action.type in (output_folder, output_file)
+            if written and action.default and getattr(found, action.dest) is action.default:
+                try:  # argparse reads given texts alone
+                    action.type(str(action.default))
+                except argparse.ArgumentTypeError as problem:
+                    self.error(f"argument {action.option_strings[0]}: {problem}")
         return found
 
     def read(self, arguments: Sequence[str] | None = None) -> argparse.Namespace:
         """Read the command line over the file `--config` names, if any; flags win over the file.
 
-        A mistake in either ends the program with one line on stderr and exit code 2.
+        A mistake in either ends the program with one line on stderr and exit code 2. Where others
+        `complete` the settings, they read the file.
         """
+        if self._complete is not None:
+            settings = self.parse_args(arguments)
+            try:
+                self._complete(settings)
+            except SettingsError as problem:
+                self.error(str(problem))
+            return settings
         given = list(sys.argv[1:] if arguments is None else arguments)
         finder = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
         finder.add_argument("--config", type=Path)
@@ -62,8 +84,9 @@ class SettingsParser(argparse.ArgumentParser):
     def refuse(self, *flags: str, reason: str) -> None:
         """Answer these flags, and file keys of their names, with the reason and exit code 2."""
         refusal = type("_", (_Refusal,), {"reason": reason})
-        self.add_argument(*flags, action=refusal, nargs="*", default=argparse.SUPPRESS,
-                          help=argparse.SUPPRESS)  # fmt: skip
+        for flag in flags:
+            self.add_argument(flag, action=refusal, nargs="*", default=argparse.SUPPRESS,
+                              help=argparse.SUPPRESS)  # fmt: skip
 
 
 class _ExamplesAndDefaults(argparse.ArgumentDefaultsHelpFormatter):

@@ -1,4 +1,4 @@
-"""A decoder as ONNX, checked with onnxruntime against torch before it counts as written."""
+"""Networks as ONNX, checked with onnxruntime against torch before they count as written."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ import logging
 import tempfile
 import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from trainers.common.errors import ExportError
 from trainers.common.files import write_whole
 from trainers.common.settings_parser import SettingsError
 from trainers.common.stepping import judged_weights
@@ -55,70 +56,76 @@ def export_onnx(decoder: GaussianDecoder, path: Path, device: torch.device | Non
     """Write a decoder as one ONNX file and return how far onnxruntime is from torch.
 
     What torch answers is computed on `device`, else on the CPU. Raises SettingsError where a
-    package is missing, and ArithmeticError where they disagree; then no file is written.
+    package is missing, and ExportError where they disagree; then no file is written.
+    """
+    module = Exported(decoder).eval()
+    chance, width = torch.Generator().manual_seed(0), decoder.settings.feature_dim
+
+    def inputs(count: int) -> tuple[Tensor, ...]:
+        return (
+            torch.randn(count, width, GRID, GRID, generator=chance),
+            torch.rand(count, 1, DEPTH_SIDE, DEPTH_SIDE, generator=chance),
+        )
+
+    shown, unseen = inputs(2), inputs(3)
+    home = next(decoder.parameters()).device
+    try:
+        names = {"input_names": ["features", "depth"], "output_names": list(OUTPUTS)}
+        batch = torch.export.Dim("batch", min=1, max=2**20)  # torch 2.6 wants an end
+        more = {"dynamic_shapes": ({0: batch}, {0: batch}), **names}
+        return write_onnx(module, shown, unseen, path, AGREEMENT, device, **more)
+    finally:
+        decoder.to(home)
+
+
+def write_onnx(
+    module: nn.Module,
+    shown: tuple[Tensor, ...],
+    asked: tuple[Tensor, ...],
+    path: Path,
+    agreement: float,
+    device: torch.device | None = None,
+    **more: Any,
+) -> float:
+    """Write a module as one ONNX file by inputs that it is `shown`; return how far the two differ.
+
+    That is the most that onnxruntime's answers to what is `asked`, on the CPU, differ from torch's
+    on `device`. Raises SettingsError where a package is missing, and ExportError where it fails or
+    they differ by more than `agreement`; then no file is written.
     """
     if absent := missing_packages():
         raise SettingsError(
             f"ONNX export needs {', '.join(absent)}: pip install {' '.join(absent)}"
         )
-    module = Exported(decoder).eval()
-    chance = torch.Generator().manual_seed(0)
-    inputs = (
-        torch.randn(2, decoder.settings.feature_dim, GRID, GRID, generator=chance),
-        torch.rand(2, 1, DEPTH_SIDE, DEPTH_SIDE, generator=chance),
-    )
-    device = next(decoder.parameters()).device
-    module.cpu()
-    try:
-        with tempfile.TemporaryDirectory() as folder:
-            draft = Path(folder) / "decoder.onnx"
-            batch = torch.export.Dim("batch", min=1, max=2**20)  # torch 2.6 wants an end
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                logging.getLogger("torch.onnx").setLevel(logging.ERROR)
-                torch.onnx.export(
-                    module,
-                    inputs,
-                    str(draft),
-                    input_names=["features", "depth"],
-                    output_names=list(OUTPUTS),
-                    dynamic_shapes=({0: batch}, {0: batch}),
-                    dynamo=True,
-                    external_data=False,
-                    verbose=False,
-                )
-            apart = difference(module, draft, chance, device or torch.device("cpu"))
-            if apart > AGREEMENT:
-                raise ArithmeticError(
-                    f"onnxruntime and torch differ by {apart:.2g}, more than {AGREEMENT:g}"
-                )
-            written = draft.read_bytes()
-    finally:
-        decoder.to(device)
-    write_whole(path, lambda file: file.write(written))
-    return apart
-
-
-def difference(
-    module: Exported, path: Path, chance: torch.Generator, device: torch.device
-) -> float:
-    """Return the largest difference of any output, for inputs that the export has not seen."""
     import onnxruntime
 
-    features = torch.randn(3, module.decoder.settings.feature_dim, GRID, GRID, generator=chance)
-    depth = torch.rand(3, 1, DEPTH_SIDE, DEPTH_SIDE, generator=chance)
-    with torch.no_grad():
-        answered = module.to(device)(features.to(device), depth.to(device))
-    expected = [part.cpu().numpy() for part in answered]
-    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
-    given = {"features": features.numpy(), "depth": depth.numpy()}
-    known = {entry.name for entry in session.get_inputs()}
-    found = session.run(
-        list(OUTPUTS), {name: value for name, value in given.items() if name in known}
-    )
-    return max(
-        float(np.abs(wanted - answer).max()) for wanted, answer in zip(expected, found, strict=True)
-    )
+    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        logging.getLogger("torch.onnx").setLevel(logging.ERROR)
+        draft = Path(folder) / "model.onnx"
+        fixed = {"dynamo": True, "external_data": False, "verbose": False}
+        try:
+            torch.onnx.export(module.cpu(), shown, str(draft), **fixed, **more)
+        except RuntimeError as problem:
+            raise ExportError(str(problem).splitlines()[0]) from problem
+        place = device or torch.device("cpu")
+        with torch.no_grad():
+            answered = module.to(place)(*(part.to(place) for part in asked))
+        expected = [answered] if isinstance(answered, Tensor) else answered
+        session = onnxruntime.InferenceSession(str(draft), providers=["CPUExecutionProvider"])
+        given = dict(zip(more["input_names"], asked, strict=True))
+        known = {entry.name for entry in session.get_inputs()}
+        feed = {name: part.numpy() for name, part in given.items() if name in known}
+        found = session.run(more["output_names"], feed)
+        pairs = zip(expected, found, strict=True)
+        apart = max(float(np.abs(wanted.cpu().numpy() - answer).max()) for wanted, answer in pairs)
+        if apart > agreement:
+            raise ExportError(
+                f"onnxruntime and torch differ by {apart:.2g}, more than {agreement:g}"
+            )
+        written = draft.read_bytes()
+    write_whole(path, lambda file: file.write(written))
+    return apart
 
 
 def export_at_end(run: GaussianRun) -> None:
@@ -142,7 +149,7 @@ def _onnx_at_end(run: GaussianRun, path: Path) -> None:
         return
     try:
         apart = export_onnx(run.decoder, path)
-    except (RuntimeError, ArithmeticError) as problem:
-        run.reporter.warn(f"ONNX export failed: {str(problem).splitlines()[0]}")
+    except ExportError as problem:
+        run.reporter.warn(f"ONNX export failed: {problem}")
         return
     write(f"ONNX export successful: {path} (onnxruntime differs by {apart:.1e})")

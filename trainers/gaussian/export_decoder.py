@@ -20,38 +20,40 @@ trainers.begin(__name__)
 
 # isort: split
 
+import argparse
+
 from trainers.common.device_flags import add_device_flags, use_device
+from trainers.common.main_program import run_main
 from trainers.common.model_card import write_card
-from trainers.common.settings_parser import SettingsError, SettingsParser, output_file
+from trainers.common.settings_parser import SettingsParser, output_file
 from trainers.gaussian.export import export_onnx
 from trainers.gaussian.model_file import card_of
 from trainers.gaussian.trained import load_trained
 
 
-def main(arguments: list[str] | None = None) -> int:
-    """Run the program; return 0, 1 where the export failed, 2 for a setting that cannot be."""
+def make_parser() -> SettingsParser:
+    """Return the parser."""
     parser = SettingsParser(
         "Export a trained decoder to ONNX.",
         "python trainers/gaussian/export_decoder.py --checkpoint best.pt --output"
         " models/gaussian_decoder.onnx",
     )
+    add = parser.add_argument
     # fmt: off
-    parser.add_argument("--checkpoint", type=Path, required=True,
-        help="of this trainer or the Fresnel project's")
-    parser.add_argument("--output", type=output_file, default=Path("models/gaussian_decoder.onnx"),
-        help="file to write")
+    add("--checkpoint", type=Path, required=True, help="of this trainer or the Fresnel project's")
+    add("--output", type=output_file, default="models/gaussian_decoder.onnx", help="file to write")
     # fmt: on
     add_device_flags(parser, "one decoder is exported, there is nothing to share out")
-    settings = parser.read(arguments)
-    try:
-        device, _ = use_device(settings)
-        trained = load_trained(settings.checkpoint)
-        apart = export_onnx(trained.decoder, settings.output, device)
-        card = card_of(trained.decoder, trained.settings, trained.figures, {})
-        card_path = write_card(settings.output, card)
-    except (SettingsError, ArithmeticError, RuntimeError) as problem:
-        print(f"error: {str(problem).splitlines()[0]}", file=sys.stderr)
-        return 2 if isinstance(problem, SettingsError) else 1
+    return parser
+
+
+def export(settings: argparse.Namespace) -> int:
+    """Write the file and its card and return the exit code."""
+    device, _ = use_device(settings)
+    trained = load_trained(settings.checkpoint)
+    apart = export_onnx(trained.decoder, settings.output, device)
+    card = card_of(trained.decoder, trained.settings, trained.figures, {})
+    card_path = write_card(settings.output, card)
     size = settings.output.stat().st_size / 1e6
     print(
         f"ONNX export successful: {settings.output} ({size:.1f} MB, onnxruntime differs by"
@@ -59,6 +61,11 @@ def main(arguments: list[str] | None = None) -> int:
     )
     print(f"model card   {card_path}")
     return 0
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the program; return 0, 1 where the export failed, 2 for a setting that cannot be."""
+    return run_main(export, make_parser(), arguments)
 
 
 if __name__ == "__main__":

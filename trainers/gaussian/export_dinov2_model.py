@@ -24,20 +24,17 @@ trainers.begin(__name__)
 
 import argparse
 import importlib.util
-import logging
 import os
-import tempfile
-import warnings
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
 from trainers.common.device_flags import add_device_flags, use_device
-from trainers.common.files import write_whole
+from trainers.common.errors import ExportError
+from trainers.common.main_program import run_main
 from trainers.common.settings_parser import SettingsError, SettingsParser, output_file
-from trainers.gaussian.export import NEEDED
+from trainers.gaussian.export import NEEDED, write_onnx
 from trainers.gaussian.geometry import GRID
 from trainers.gaussian.networks import SIDE
 
@@ -117,53 +114,21 @@ def export(settings: argparse.Namespace) -> int:
     path = settings.output or Path(f"models/dinov2_{settings.size}.onnx")
     pixels = torch.randn(1, 3, SIDE, SIDE, generator=torch.Generator().manual_seed(0))
     print(f"exporting    DINOv2 {settings.size}, {CHANNELS[settings.size]} channels")
-    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        logging.getLogger("torch.onnx").setLevel(logging.ERROR)
-        draft = Path(folder) / "model.onnx"
-        torch.onnx.export(
-            module,
-            (pixels,),
-            str(draft),
-            input_names=["pixel_values"],
-            output_names=["patch_tokens"],
-            dynamo=True,
-            external_data=False,
-            verbose=False,
-        )
-        apart = compare(module, draft, pixels, device)
-        if apart > AGREEMENT:
-            raise ArithmeticError(
-                f"onnxruntime and torch differ by {apart:.2g}, more than {AGREEMENT:g}"
-            )
-        written = draft.read_bytes()
-    write_whole(path, lambda file: file.write(written))
-    print(f"written      {path} ({len(written) / 1e6:.1f} MB, onnxruntime differs by {apart:.1e})")
+    with torch.no_grad():
+        patches = module(pixels).shape[1]
+    if patches != GRID * GRID:
+        raise ExportError(f"the network answers {patches} patches, not {GRID * GRID}")
+    names = {"input_names": ["pixel_values"], "output_names": ["patch_tokens"]}
+    apart = write_onnx(module, (pixels,), (pixels,), path, AGREEMENT, device, **names)
+    size = path.stat().st_size / 1e6
+    print(f"written      {path} ({size:.1f} MB, onnxruntime differs by {apart:.1e})")
     print(f"next         preprocess_training_data.py --dinov2_size {settings.size}")
     return 0
 
 
-def compare(module: PatchTokens, path: Path, pixels: Tensor, device: torch.device) -> float:
-    """Return the largest difference between onnxruntime's tokens and torch's on a device."""
-    import onnxruntime
-
-    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
-    found = session.run(None, {"pixel_values": pixels.numpy()})[0]
-    with torch.no_grad():
-        expected = module.to(device)(pixels.to(device)).cpu().numpy()
-    if found.shape[1] != GRID * GRID:
-        raise ArithmeticError(f"the network answers {found.shape[1]} patches, not {GRID * GRID}")
-    return float(np.abs(found - expected).max())
-
-
 def main(arguments: list[str] | None = None) -> int:
     """Run the program; return 0, 1 where the export failed, 2 for a setting that cannot be."""
-    settings = make_parser().read(arguments)
-    try:
-        return export(settings)
-    except (SettingsError, ArithmeticError, RuntimeError) as problem:
-        print(f"error: {str(problem).splitlines()[0]}", file=sys.stderr)
-        return 2 if isinstance(problem, SettingsError) else 1
+    return run_main(export, make_parser(), arguments)
 
 
 if __name__ == "__main__":

@@ -110,21 +110,12 @@ def _add_network_flags(parser: SettingsParser) -> None:
 
 
 def _refuse_the_rest(parser: SettingsParser) -> None:
-    parser.refuse(
-        "--remove_background",
-        reason=(
-            "upstream cleans only what the features see and trains on the"
-            " raw image, so that both disagree; remove backgrounds in the images themselves"
-        ),
-    )
-    for name in ("use_vlm", "vlm_url", "vlm_grid_size"):
-        parser.refuse(
-            f"--{name}",
-            reason=(
-                "no language model is asked here; put your own"
-                " features/STEM_vlm_density.npy there and train with --use_vlm_guidance"
-            ),
-        )
+    parser.refuse("--remove_background",
+        reason="upstream cleans only what the features see and trains on the raw image, so that"
+        " both disagree; remove backgrounds in the images themselves")  # fmt: skip
+    parser.refuse("--use_vlm", "--vlm_url", "--vlm_grid_size",
+        reason="no language model is asked here; put your own features/STEM_vlm_density.npy there"
+        " and train with --use_vlm_guidance")  # fmt: skip
     parser.refuse("--model_size", reason="it is called --dinov2_size")
 
 

@@ -16,52 +16,25 @@ COMPILING = (
 )
 
 
+REFUSED = {
+    WAVES: "use_wave_rendering use_physics_zones use_diffraction_placement use_multi_wavelength"
+    " use_fourier_renderer use_qsr use_phase_blending wavelength wavelength_r wavelength_g"
+    " wavelength_b learnable_wavelength learnable_wavelengths focal_depth wave_equation_weight",
+    PHASES: "use_phase_output phase_amplitude",
+    "its term, around 6000, drowns all others; use --use_frequency_loss, which is normalised":
+        "use_phase_retrieval_loss phase_retrieval_weight",
+    ZONES: "use_fresnel_zones num_fresnel_zones boundary_weight",
+    "scale and opacity are learned for every Gaussian; leave it away":
+        "use_edge_aware edge_scale_factor edge_opacity_boost",
+    "upstream shows no task that it helps; leave it away": "use_tensegrity_loss tensegrity_weight",
+    "belongs to upstream's train_direct_decoder.py, another model": "occ_weight occ_threshold",
+    COMPILING: "compile",
+    "use --checkpoint_every": "save_interval",
+    "lines come by time, every two seconds at most": "log_interval",
+}  # fmt: skip
+
+
 def refuse_the_rest(parser: SettingsParser) -> None:
     """Answer these flags with their reasons and exit code 2."""
-    waves = (
-        "wave_rendering",
-        "physics_zones",
-        "diffraction_placement",
-        "multi_wavelength",
-        "fourier_renderer",
-        "qsr",
-        "phase_blending",
-    )
-    for name in waves:
-        parser.refuse(f"--use_{name}", reason=WAVES)
-    for name in (
-        "wavelength",
-        "wavelength_r",
-        "wavelength_g",
-        "wavelength_b",
-        "learnable_wavelength",
-        "learnable_wavelengths",
-        "focal_depth",
-        "wave_equation_weight",
-    ):
-        parser.refuse(f"--{name}", reason=WAVES)
-    for name in ("use_phase_output", "phase_amplitude"):
-        parser.refuse(f"--{name}", reason=PHASES)
-    for name in ("use_phase_retrieval_loss", "phase_retrieval_weight"):
-        parser.refuse(
-            f"--{name}",
-            reason=(
-                "its term, around 6000, drowns all others; use --use_frequency_loss, which is"
-                " normalised"
-            ),
-        )
-    for name in ("use_fresnel_zones", "num_fresnel_zones", "boundary_weight"):
-        parser.refuse(f"--{name}", reason=ZONES)
-    for name in ("use_edge_aware", "edge_scale_factor", "edge_opacity_boost"):
-        parser.refuse(
-            f"--{name}", reason="scale and opacity are learned for every Gaussian; leave it away"
-        )
-    for name in ("use_tensegrity_loss", "tensegrity_weight"):
-        parser.refuse(f"--{name}", reason="upstream shows no task that it helps; leave it away")
-    for name in ("occ_weight", "occ_threshold"):
-        parser.refuse(
-            f"--{name}", reason="belongs to upstream's train_direct_decoder.py, another model"
-        )
-    parser.refuse("--compile", reason=COMPILING)
-    parser.refuse("--save_interval", reason="use --checkpoint_every")
-    parser.refuse("--log_interval", reason="lines come by time, every two seconds at most")
+    for reason, names in REFUSED.items():
+        parser.refuse(*(f"--{name}" for name in names.split()), reason=reason)

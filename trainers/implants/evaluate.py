@@ -35,6 +35,7 @@ from trainers.common.errors import SettingsError
 from trainers.common.files import write_text_whole
 from trainers.common.main_program import run_main
 from trainers.common.settings_parser import SettingsParser
+from trainers.common.stopping import StopRequest
 from trainers.implants import implant
 from trainers.implants.published import PROTOCOLS, Protocol
 from trainers.skulls.listing import SkullSample, check_split, read_listing
@@ -126,10 +127,13 @@ def evaluate(settings: argparse.Namespace) -> int:
     training = read_listing(settings.train_path) if settings.train_path else []
     if training and settings.path:
         check_split(training, read_listing(settings.path))
-    code, folder = 0, settings.results
+    code, folder, stop = 0, settings.results, StopRequest()
     if folder is None:
-        code = implant.make_implants(settings)
+        code = implant.make_implants(settings, stop)
         folder = implant.implants_folder(settings)
+        if stop.asked():
+            print("stopped: no table is written of the cases so far; start again to go on there")
+            return code
         if not (folder / "benchmark_cases.csv").is_file():
             return code
     rows = read_cases(folder)

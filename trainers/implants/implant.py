@@ -217,9 +217,9 @@ def implants_folder(settings: argparse.Namespace) -> Path:
     return output / ("implants_true" if settings.completions == "true" else "implants")
 
 
-def make_implants(settings: argparse.Namespace) -> int:
+def make_implants(settings: argparse.Namespace, stop: StopRequest | None = None) -> int:
     """Run the pipeline; return 0 when done or stopped, 1 where cases failed."""
-    stop = StopRequest()
+    stop = stop or StopRequest()
     stop.listen()
     ranks: Ranks = join_ranks(settings.device)
     output, folder = settings.output_dir.absolute(), implants_folder(settings)
@@ -258,7 +258,6 @@ def make_implants(settings: argparse.Namespace) -> int:
         ),
         members,
         stop=stop.asked,
-        write=lambda line: print(line),
     )
     facts = {"ensemble_size": settings.num_ens, "completions": settings.completions}
     summary = write_benchmark(folder, rows, {**facts, "failures": failures})

@@ -31,8 +31,10 @@ COMPILING = "coordinates, and with them every shape inside the network, change f
 GATES = "no gate ends a run here; --niter is how long it trains, and the panel watches the loss"
 PROXY = "the proxy judged with a sampler that is wrong; use --vizIter, and trainers/voxelization"
 REFUSED = (
-    (("--compile-backend", "--compile-mode", "--compile-fullgraph"), f"not compiled: {COMPILING}"),
-    (("--compile",), f"not compiled: {COMPILING}"),
+    (
+        ("--compile", "--compile-backend", "--compile-mode", "--compile-fullgraph"),
+        f"not compiled: {COMPILING}",
+    ),
     (("--gpu",), "choose GPUs with CUDA_VISIBLE_DEVICES, or `--gpu-ids` of the panel"),
     (("--dist-backend",), "the backend follows the device: nccl on GPUs, gloo on CPUs"),
     (("--world_size", "--dist_url", "--distribution_type", "--rank"), "start it with torchrun"),

@@ -34,7 +34,7 @@ import hashlib
 import io
 import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -75,28 +75,20 @@ OVERRIDES = {
 }
 
 
-class GenerationParser(SettingsParser):
-    """Reads flags and a configuration into one namespace, whose `values` has the file's keys."""
-
-    def read(self, arguments: Sequence[str] | None = None) -> argparse.Namespace:
-        """Read the command line; a mistake there or in the file ends the program with code 2."""
-        settings = self.parse_args(arguments)
-        try:
-            changes = {key: getattr(settings, flag) for flag, key in OVERRIDES.items()}
-            settings.values = read_config(settings.configuration, changes)
-            for flag, key in OVERRIDES.items():
-                setattr(settings, flag, settings.values[key])
-            for flag in ("path", "model_file"):
-                if not getattr(settings, flag):
-                    raise SettingsError(f"--{flag}, or {OVERRIDES[flag]} in the file, is needed")
-        except SettingsError as problem:
-            self.error(str(problem))
-        return settings
+def complete(settings: argparse.Namespace) -> None:
+    """Read the configuration, whose keys are `values` then; raises SettingsError."""
+    changes = {key: getattr(settings, flag) for flag, key in OVERRIDES.items()}
+    settings.values = read_config(settings.configuration, changes)
+    for flag, key in OVERRIDES.items():
+        setattr(settings, flag, settings.values[key])
+    for flag in ("path", "model_file"):
+        if not getattr(settings, flag):
+            raise SettingsError(f"--{flag}, or {OVERRIDES[flag]} in the file, is needed")
 
 
-def make_parser() -> GenerationParser:
+def make_parser() -> SettingsParser:
     """Return the program's parser."""
-    parser = GenerationParser(__doc__ or "")
+    parser = SettingsParser(__doc__ or "", complete=complete)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     add, some = parser.add_argument, whole_number(1)
     # fmt: off
@@ -329,7 +321,6 @@ def generate(settings: argparse.Namespace) -> int:
         values["generation.defect_point_count"],
         settings.overwrite,
         stop.asked,
-        lambda line: print(line),
     )
     facts = {"ensemble_size": settings.num_ensemble, "failures": failures}
     summary = write_benchmark(folder, rows, facts)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import os
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -52,28 +51,22 @@ NETWORK = (
 """Keys that decide the network's tensors."""
 
 
-class VoxelizationParser(SettingsParser):
-    """Reads flags and a configuration into one namespace, whose `values` has the file's keys."""
-
-    def read(self, arguments: Sequence[str] | None = None) -> argparse.Namespace:
-        """Read the command line; a mistake there or in the file ends the program with code 2."""
-        settings = self.parse_args(arguments)
-        try:
-            if settings.config and settings.configuration:
-                raise SettingsError("name the configuration once: as FILE or with --config FILE")
-            path = settings.config or settings.configuration
-            changes = {key: getattr(settings, flag) for flag, key in OVERRIDES.items()}
-            settings.values = read_config(path, changes)
-            _resolve(settings, path)
-        except SettingsError as problem:
-            self.error(str(problem))
-        return settings
+def complete(settings: argparse.Namespace) -> None:
+    """Read the configuration, whose keys are `values` then; raises SettingsError."""
+    if settings.config and settings.configuration:
+        raise SettingsError("name the configuration once: as FILE or with --config FILE")
+    path = settings.config or settings.configuration
+    changes = {key: getattr(settings, flag) for flag, key in OVERRIDES.items()}
+    settings.values = read_config(path, changes)
+    _resolve(settings, path)
 
 
-def make_parser() -> VoxelizationParser:
+def make_parser() -> SettingsParser:
     """Return the trainer's parser."""
-    parser = VoxelizationParser(
-        "Train the voxelization network: completed point clouds in, skull volumes out.", EXAMPLES
+    parser = SettingsParser(
+        "Train the voxelization network: completed point clouds in, skull volumes out.",
+        EXAMPLES,
+        complete,
     )
     add, some = parser.add_argument, whole_number(1)
     # fmt: off
