@@ -32,7 +32,10 @@ PROGRAMS = sorted(
     if 'if __name__ == "__main__":' in path.read_text()
     and str(path.relative_to(ROOT)) not in ANSWERS
 )
-FORWARDED = {"train_completion": "train", "test_completion": "sample"}
+FORWARDED = {
+    "train_completion": "train", "test_completion": "sample",
+    "train_accelerate": "train", "train_distributed": "train", "train_progressive": "train",
+}  # fmt: skip
 """Names of the guides that run another program as it is."""
 FLAGS = ("--device", "--threads", "--workers")
 IDLE = {

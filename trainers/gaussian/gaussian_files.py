@@ -14,24 +14,9 @@ from trainers.gaussian.projection import Gaussians
 SH_DC = 0.28209479177387814
 """The constant spherical harmonic: a viewer's colour is 0.5 + SH_DC · f_dc (Kerbl et al. 2023)."""
 PLY_NAMES = (
-    "x",
-    "y",
-    "z",
-    "nx",
-    "ny",
-    "nz",
-    "f_dc_0",
-    "f_dc_1",
-    "f_dc_2",
-    "opacity",
-    "scale_0",
-    "scale_1",
-    "scale_2",
-    "rot_0",
-    "rot_1",
-    "rot_2",
-    "rot_3",
-)
+    "x", "y", "z", "nx", "ny", "nz", "f_dc_0", "f_dc_1", "f_dc_2", "opacity", "scale_0", "scale_1",
+    "scale_2", "rot_0", "rot_1", "rot_2", "rot_3",
+)  # fmt: skip
 
 
 def to_viewer_axes(gaussians: Gaussians) -> Gaussians:

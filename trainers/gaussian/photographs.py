@@ -31,15 +31,10 @@ CROPS_ACROSS, CROPS_DOWN = 3, 2
 MANY = 50
 """Photographs whose files take long enough to be checked that a bar says how far it is."""
 TRAINING_PHOTOGRAPHS = (
-    "skimage/data/astronaut.png",
-    "skimage/data/motorcycle_left.png",
-    "skimage/data/rocket.jpg",
-    "sklearn/datasets/images/flower.jpg",
-    "skimage/data/hubble_deep_field.jpg",
-    "skimage/data/ihc.png",
-    "skimage/data/retina.jpg",
-    "skimage/data/motorcycle_right.png",
-)
+    "skimage/data/astronaut.png", "skimage/data/motorcycle_left.png", "skimage/data/rocket.jpg",
+    "sklearn/datasets/images/flower.jpg", "skimage/data/hubble_deep_field.jpg",
+    "skimage/data/ihc.png", "skimage/data/retina.jpg", "skimage/data/motorcycle_right.png",
+)  # fmt: skip
 HELD_OUT_PHOTOGRAPHS = (
     "skimage/data/coffee.png",
     "sklearn/datasets/images/china.jpg",

@@ -33,17 +33,9 @@ from trainers.gaussian.photographs import Collection
 from trainers.gaussian.render import Drawer
 
 IDENTITY = (
-    "experiment",
-    "feature_dim",
-    "gaussians_per_patch",
-    "image_size",
-    "use_depth_fusion",
-    "use_pose_encoding",
-    "geometry",
-    "features",
-    "seed",
-    "data_dir",
-)
+    "experiment", "feature_dim", "gaussians_per_patch", "image_size", "use_depth_fusion",
+    "use_pose_encoding", "geometry", "features", "seed", "data_dir",
+)  # fmt: skip
 """Settings that make another run's checkpoint one that `--resume auto` may go on from."""
 
 
@@ -234,15 +226,9 @@ def refuse_other_decoder(run: GaussianRun, content: dict[str, Any], path: Path) 
     }:
         return
     names = (
-        "experiment",
-        "gaussians_per_patch",
-        "feature_dim",
-        "use_depth_fusion",
-        "use_pose_encoding",
-        "n_spiral_points",
-        "nca_neighbors",
-        "depth_feature_dim",
-    )
+        "experiment", "gaussians_per_patch", "feature_dim", "use_depth_fusion", "use_pose_encoding",
+        "n_spiral_points", "nca_neighbors", "depth_feature_dim",
+    )  # fmt: skip
     settings = vars(run.settings)
     differing = [
         f"{name} is {content['settings'].get(name)!r} there and {settings[name]!r} here"

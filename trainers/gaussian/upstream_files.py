@@ -11,16 +11,9 @@ if TYPE_CHECKING:
     from trainers.gaussian.run import GaussianRun
 
 TERMS = (
-    "total",
-    "rgb",
-    "ssim",
-    "lpips",
-    "depth",
-    "boundary",
-    "residual",
-    "phase_retrieval",
+    "total", "rgb", "ssim", "lpips", "depth", "boundary", "residual", "phase_retrieval",
     "frequency",
-)
+)  # fmt: skip
 OURS = {"total": "loss", "rgb": "l1", "lpips": "lpips", "depth": "depth", "frequency": "frequency"}
 
 

@@ -20,16 +20,9 @@ import numpy as np
 from trainers.common.files import DAMAGED, write_text_whole, write_whole
 
 COLUMNS = (
-    "case_name",
-    "case_dir",
-    "input_points_path",
-    "sample_points_path",
-    "shift_path",
-    "scale_path",
-    "num_generated_implants",
-    "runtime_sec",
-    "gpu_peak_memory_mb",
-)
+    "case_name", "case_dir", "input_points_path", "sample_points_path", "shift_path", "scale_path",
+    "num_generated_implants", "runtime_sec", "gpu_peak_memory_mb",
+)  # fmt: skip
 
 
 RECORD = "record.json"

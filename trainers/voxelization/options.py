@@ -40,14 +40,10 @@ OVERRIDES = {
 """Flags that stand for a key of the configuration, and win over it."""
 
 NETWORK = (
-    "data.num_offset",
-    "model.c_dim",
-    "model.encoder_kwargs.hidden_dim",
-    "model.encoder_kwargs.grid_resolution",
-    "model.encoder_kwargs.unet3d_kwargs.num_levels",
-    "model.encoder_kwargs.unet3d_kwargs.f_maps",
-    "model.decoder_kwargs.hidden_size",
-)
+    "data.num_offset", "model.c_dim", "model.encoder_kwargs.hidden_dim",
+    "model.encoder_kwargs.grid_resolution", "model.encoder_kwargs.unet3d_kwargs.num_levels",
+    "model.encoder_kwargs.unet3d_kwargs.f_maps", "model.decoder_kwargs.hidden_size",
+)  # fmt: skip
 """Keys that decide the network's tensors."""
 
 
