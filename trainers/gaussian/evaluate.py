@@ -34,6 +34,7 @@ from trainers.common.devices import describe_device
 from trainers.common.files import write_text_whole
 from trainers.common.loading import make_loader, to_device
 from trainers.common.main_program import run_main
+from trainers.common.precision import in_groups
 from trainers.common.report import EventLog, run_directory
 from trainers.common.settings_parser import (
     SettingsError,
@@ -114,11 +115,7 @@ def evaluate_folder(settings: argparse.Namespace) -> int:
     print(f"checkpoint   {settings.checkpoint} ({trained.writer})")
     if lpips is None:
         print(f"lpips        off: {reason_off}")
-    order = list(range(len(chosen)))
-    batches = [
-        order[start : start + settings.batch_size]
-        for start in range(0, len(order), settings.batch_size)
-    ]
+    batches = list(in_groups(range(len(chosen)), settings.batch_size))
     rows: list[dict[str, float | str]] = []
     shown: list[tuple[Tensor, Tensor, str, float]] = []
     loader = make_loader(photographs, batches, device, settings.workers)

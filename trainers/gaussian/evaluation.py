@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from trainers.common.loading import EpochLoader, to_device
+from trainers.common.precision import in_groups
 from trainers.common.ranks import sum_over_ranks
 from trainers.common.stepping import judged_weights
 from trainers.gaussian import losses
@@ -111,10 +112,7 @@ def evaluate(
     """
     settings, ranks, decoder = run.settings, run.ranks, run.decoder
     mine = list(range(len(held_out.dataset)))[ranks.rank :: ranks.world]
-    batches = [
-        mine[start : start + settings.batch_size]
-        for start in range(0, len(mine), settings.batch_size)
-    ]
+    batches = list(in_groups(mine, settings.batch_size))
     names = names_of(run.collection)
     sums: dict[str, Tensor | float] = dict.fromkeys(names, 0.0)
     shown: list[tuple[Tensor, Tensor, str, float]] = []

@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from trainers.common.loading import to_device
+from trainers.common.precision import in_groups
 from trainers.common.preview import write_preview
 from trainers.common.ranks import sum_over_ranks
 from trainers.common.stopping import StoppedError, Watched
@@ -57,8 +58,7 @@ def validate(run: VoxelRun) -> dict[str, float]:
     run.reporter.phase("validating")
     dataset, level = run.evaluation, run.values["data.zero_level"]
     mine = list(range(len(dataset)))[run.ranks.rank :: run.ranks.world]
-    size = run.settings.batch_size
-    batches = [mine[start : start + size] for start in range(0, len(mine), size)]
+    batches = list(in_groups(mine, run.settings.batch_size))
     sums: dict[str, Tensor | float] = dict.fromkeys(("psr_l1", "psr_l2", "psr_iou"), 0.0)
     shown: dict[str, list[Tensor]] = {"input": [], "predicted": [], "target": []}
     names: list[str] = []
