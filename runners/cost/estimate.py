@@ -9,6 +9,8 @@ count as `runners.model.workload` says. Of a run that goes on, only what is left
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from decimal import Decimal
 from fractions import Fraction
+from itertools import pairwise
+from operator import mul
 from typing import Any, NamedTuple
 
 import msgspec
@@ -16,11 +18,11 @@ import msgspec
 from runners.cost.ledger import RunEntry, recent_runs
 from runners.cost.rates import hourly_rate, money
 from runners.host.clock import seconds_between
-from runners.model.course import counted_total
+from runners.model.course import counted_total, stage_lengths
 from runners.model.parameters import with_values
 from runners.model.plan import Estimate
 from runners.model.python_command import processes_for
-from runners.model.spec import ConfigFile, Parameter, Price, RunSpec
+from runners.model.spec import ConfigFile, Parameter, Price, RunSpec, Total
 from runners.model.units import median
 from runners.model.workload import (
     Workload,
@@ -42,6 +44,8 @@ FREE = frozenset({"epochs", "seed", "lr", "resume", "name", "data_seed", "checkp
 class _Spec(msgspec.Struct):
     parameters: tuple[Parameter, ...] = ()
     config: ConfigFile | None = None
+    total: Total | None = None
+    stages_in_file: tuple[int, ...] = ()
 
 
 class _Plan(msgspec.Struct):
@@ -103,12 +107,16 @@ class _Course(NamedTuple):
     workload: Workload | None
     resume: str = ""
     """The parameter that names the checkpoint it goes on from."""
+    stages: tuple[int, ...] = ()
+    """Epochs of each stage, where they are known."""
+    of_stage: str = ""
+    """What the parameters begin with that say them."""
 
     @staticmethod
     def of(spec: RunSpec, gpus: int, done: int) -> "_Course":
         """The course of `spec` on so many GPUs, after `done` epochs."""
         wanted = {parameter.name: parameter.value for parameter in spec.parameters}
-        epochs = _length_in(spec.parameters, spec.length)
+        epochs = sum(spec.stage_lengths) or _whole(spec.count_in(spec.length))
         nodes = spec.node.count if spec.node is not None else 1
         devices = processes_for(spec, gpus or spec.usual_devices) * nodes
         return _Course(
@@ -118,6 +126,8 @@ class _Course(NamedTuple):
             done if epochs else 0,
             workload_of(spec, devices),
             "" if spec.resume is None else spec.resume.parameter,
+            spec.stage_lengths,
+            spec.total.of_stage if spec.total is not None else "",
         )
 
     @property
@@ -128,10 +138,20 @@ class _Course(NamedTuple):
     def left_of(self, before: "_Rhythm") -> int | None:
         """Epochs still to come as the program counts them, by what an earlier run said."""
         planned = before.epochs
-        if self.epochs:
+        if self.stages:
+            planned = self.epochs  # as the program counts
+        elif self.epochs:
             stated = before.stated
             planned = counted_total(self.epochs, before.epochs, stated)
         return None if planned is None else max(0, planned - self.done)
+
+    def left_of_stages(self) -> tuple[int, ...]:
+        """Epochs still to come in each stage."""
+        begins = [sum(self.stages[:place]) for place in range(len(self.stages))]
+        return tuple(
+            max(0, length - max(0, self.done - begin))
+            for length, begin in zip(self.stages, begins, strict=True)
+        )
 
     def left_text(self, left: int | None) -> str:
         """What the estimate is for, where it is not for all of the run."""
@@ -144,6 +164,8 @@ class _Course(NamedTuple):
     def costly(self, parameters: Mapping[str, Any], also: Collection[str] = ()) -> dict[str, Any]:
         """Those of `parameters` that change what a step costs."""
         free = FREE | {self.length, self.resume, *also}
+        if self.of_stage:
+            free |= {name for name in parameters if name.startswith(self.of_stage)}
         return {name: value for name, value in parameters.items() if name not in free}
 
 
@@ -210,6 +232,19 @@ class _Rhythm(NamedTuple):
     """When each epoch ended, in seconds since the run began."""
     stated: int | None = None
     """How many epochs its parameter, or its configuration file, said."""
+    stages: tuple[int, ...] = ()
+    """And how many in each stage, where that is known."""
+
+    def of_stages(self) -> list[float] | None:
+        """Seconds of each stage; None where not the ends of all are known."""
+        at = dict(self.ends)
+        lasts = [sum(self.stages[: place + 1]) for place in range(len(self.stages))]
+        if not lasts or lasts[-1] != self.epochs or not {1, *lasts} <= at.keys():
+            return None
+        # What comes before its first epoch and compiles in it is none of the stage's own.
+        each = (at[lasts[0]] - at[1]) / (lasts[0] - 1) if lasts[0] > 1 else at[1]
+        begins = [at[1] - each, *(at[last] for last in lasts)]
+        return [end - begin for begin, end in pairwise(begins)]
 
     def seconds_from(self, done: int) -> float:
         """What it took after so many of its epochs."""
@@ -232,6 +267,10 @@ def _rhythm(run: RunDirectory, line: RunEntry, spec: RunSpec) -> _Rhythm | None:
     from runners.watch.metrics.epoch_timing import read_epoch_timing  # of a program seen before
 
     parameters = {p.name: p.value for p in plan.spec.parameters}
+    each = _length_in(plan.spec.parameters, spec.length)
+    stages = stage_lengths(plan.spec.parameters, plan.spec.total, plan.spec.stages_in_file)
+    if not stages and each:
+        stages = tuple(each for _ in spec.stage_lengths)  # begun before they were told
     whole, timing = seconds_between(line.began, line.finished), read_epoch_timing(run.path)
     first = after = 0.0
     if timing.seconds_per_epoch is not None:
@@ -251,7 +290,8 @@ def _rhythm(run: RunDirectory, line: RunEntry, spec: RunSpec) -> _Rhythm | None:
         after,
         bool(timing.ends) and timing.stage_from > timing.ends[0][1],
         tuple((epoch, at - line.began.wall) for epoch, at in timing.ends),
-        _length_in(plan.spec.parameters, spec.length),
+        sum(stages) or each,
+        stages,
     )
 
 
@@ -261,6 +301,11 @@ def _learn(rhythm: _Rhythm, course: _Course) -> _Learned | None:
     left = course.left_of(rhythm)
     if rhythm.has_stages and rhythm.is_done and left is not None:
         # Each stage has its pace: no median is of all of them.
+        spent = rhythm.of_stages() if len(rhythm.stages) == len(course.stages) else None
+        if spent is not None and rhythm.stages != course.stages:
+            parts = zip(spent, course.left_of_stages(), rhythm.stages, strict=True)
+            more = sum(seconds * (left / length - 1) for seconds, left, length in parts)
+            return _Learned(rhythm.whole + more, rhythm.pace, left)
         if left + course.done == rhythm.epochs:
             return _Learned(rhythm.seconds_from(course.done), rhythm.pace, left)
         part = left / rhythm.epochs if rhythm.epochs else 1.0
@@ -302,12 +347,7 @@ def _by_word(
     word = spec.estimate
     if word.seconds is None and word.usd is None:
         return None
-    stated = next((_whole(p.default) for p in spec.parameters if p.name == course.length), None)
-    default = spec.usual_length or stated
-    part, notes = 1.0, []
-    if course.left is not None and default and course.left != default:
-        part = course.left / default
-        notes.append(f" for {default:,} {course.length}, in proportion")
+    part, notes = _part_of_usual(spec, course)
     usual = usual_workload(spec)
     if usual is not None and course.workload is not None and course.workload != usual:
         factor = time_factor(course.workload, usual)
@@ -326,6 +366,24 @@ def _by_word(
         usd = None if word.usd is None else str(round(Decimal(word.usd) * Decimal(repr(part)), 6))
     doubts = "; ".join(filter(None, (doubt, word.doubt)))
     return Estimate(seconds, usd, basis, 0, course.epochs, None, doubts)
+
+
+def _part_of_usual(spec: RunSpec, course: _Course) -> tuple[float, list[str]]:
+    """How much of the preset's own epochs are to come, and what to say of it."""
+    usual = spec.usual_stages
+    if course.stages and len(course.stages) == len(usual):
+        # Each stage has its pace; where none is expected, they are alike.
+        expected = [spec.expect.stages.get(f"stage {place}") for place, _ in enumerate(usual, 1)]
+        paces = [stage.epoch_s or 0.0 if stage else 0.0 for stage in expected]
+        weights = paces if all(paces) else [1.0] * len(usual)
+        part = sum(map(mul, course.left_of_stages(), weights)) / sum(map(mul, usual, weights))
+        count = " + ".join(f"{length:,}" for length in usual)
+    else:
+        stated = (_whole(p.default) for p in spec.parameters if p.name == course.length)
+        default = spec.usual_length or next(stated, None)
+        part = course.left / default if course.left is not None and default else 1.0
+        count = f"{default:,}" if default else ""
+    return part, [] if part == 1.0 else [f" for {count} {course.length}, in proportion"]
 
 
 def _whole(value: Any) -> int | None:

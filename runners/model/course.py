@@ -1,11 +1,13 @@
 """Parts of a spec that say how a run proceeds, how long it is, and how it ends."""
 
 import signal
+from collections.abc import Sequence
 from typing import Annotated, Any, ClassVar, Literal, get_args
 
 import msgspec
 
 from runners.model.endings import USUAL_RESTARTS, RestartReason
+from runners.model.program import Parameter
 from runners.model.spelling import Bytes, Dollars, Positive, Seconds, key, one_or_more, spelled
 from runners.model.units import parse_duration, parse_percent_range
 
@@ -132,6 +134,17 @@ class Total(msgspec.Struct, frozen=True, omit_defaults=True):
     parameter: Annotated[str, key("The parameter, e.g. epochs or niter.")] = ""
     unit: Annotated[Literal["epoch", "step"], key("What it counts.")] = "epoch"
     count: Annotated[Positive | None, key("The number, where no parameter has it.")] = None
+    stages: Annotated[
+        str,
+        key("The list in the configuration file whose entries are stages, each as long as that."),
+    ] = ""
+    of_stage: Annotated[
+        str,
+        key(
+            "What the keys there begin with that give a stage another length, its number behind: "
+            "train.epochs_stage."
+        ),
+    ] = ""
 
 
 class Expectation(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -229,3 +242,32 @@ def counted_total(stated: int, counted: int | None, stated_before: int | None) -
     That one `counted` so many where its parameter said `stated_before`: more, with several stages.
     """
     return round(stated * counted / stated_before) if counted and stated_before else stated
+
+
+def stage_lengths(
+    parameters: Sequence[Parameter], total: Total | None, in_file: Sequence[int]
+) -> tuple[int, ...]:
+    """The epochs of each stage; empty where there are none, or not all lengths are known.
+
+    A value of the parameter that `total` names is a flag and wins over all that the file says,
+    which is `in_file` for each stage, 0 where it gives it none of its own.
+    """
+    if total is None or not in_file:
+        return ()
+    mine = {parameter.name: parameter for parameter in parameters}
+    length = mine.get(total.parameter)
+    each = 0 if length is None else _whole(length.effective)
+    if length is None or (length.value is not None and not length.config_key):
+        found = [each] * len(in_file)
+    else:
+        # A key of the file that was asked for is a parameter, too: its value goes into a copy.
+        own = [mine.get(f"{total.of_stage}{number}") for number, _ in enumerate(in_file, 1)]
+        found = [
+            (stated if asked is None else _whole(asked.effective)) or each
+            for stated, asked in zip(in_file, own, strict=True)
+        ]
+    return tuple(found) if all(found) else ()
+
+
+def _whole(value: object) -> int:
+    return value if type(value) is int and value > 0 else 0

@@ -43,7 +43,7 @@ class Parameter(msgspec.Struct, frozen=True, omit_defaults=True):
     config_key: str = ""
     """Its place in the configuration file, e.g. `train.batch_size`; empty for an argument."""
     in_file: ParameterValue = None
-    """What the file says for what it `stands_for`, where it has no value of its own."""
+    """What the file says for what it `stands_for`, over which a value wins."""
 
     @property
     def effective(self) -> ParameterValue:

@@ -23,6 +23,7 @@ from runners.model.course import (
     StopRule,
     StopTarget,
     Total,
+    stage_lengths,
 )
 from runners.model.declared_checks import (
     CheckGroup,
@@ -326,6 +327,10 @@ class RunSpec(msgspec.Struct, frozen=True):
     """On how many devices the preset runs by itself, which its estimates are for; 0: not known."""
     usual_length: int = 0
     """How many epochs (or steps) it has by itself, which its estimate is for; 0: not known."""
+    usual_stages: tuple[int, ...] = ()
+    """How many each of its stages has by itself, where its configuration file lists some."""
+    stages_in_file: tuple[int, ...] = ()
+    """How many that file gives each stage; 0: as many as the parameter says."""
     warnings: tuple[str, ...] = ()
     """What is to be said of it before it starts."""
 
@@ -335,7 +340,12 @@ class RunSpec(msgspec.Struct, frozen=True):
             return None
         if not self.total.parameter:
             return self.total.count
-        return self.count_in(self.total.parameter)
+        return sum(self.stage_lengths) or self.count_in(self.total.parameter)
+
+    @property
+    def stage_lengths(self) -> tuple[int, ...]:
+        """How many epochs each stage has; empty where no stages, or not all lengths, are known."""
+        return stage_lengths(self.parameters, self.total, self.stages_in_file)
 
     @property
     def length(self) -> str:

@@ -8,10 +8,12 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import msgspec
+
 from runners.host.files import expanded, is_file, read_plain
 from runners.model.errors import WrongInput
 from runners.model.placeholders import substitute
-from runners.model.spec import ParameterValue
+from runners.model.spec import ParameterValue, RunSpec
 from runners.presets.parameter_input import parse_scalar
 from runners.presets.reading.typed import KeyMistake
 from runners.state.layout import TRAINERS
@@ -28,12 +30,16 @@ _COMMA = re.compile(r'"(?:\\.|[^"\\\n])*"|(,)(?=\s*[}\]])', re.DOTALL)
 
 
 class ConfigText(NamedTuple):
-    """A configuration file: its text, and for every dotted key its value and place in the text."""
+    """A configuration file: its text, and for every dotted key its value and place in the text.
+
+    And how many entries each list has.
+    """
 
     path: Path
     text: str
     values: dict[str, Any]
     places: dict[str, tuple[int, int]]
+    lists: dict[str, int]
 
 
 def read_config(path: Path) -> ConfigText:
@@ -60,7 +66,7 @@ def read_config(path: Path) -> ConfigText:
         node = loader.get_single_node()
         if not isinstance(node, yaml.MappingNode):
             raise WrongInput(f"config.file: {path} holds no mapping of keys to values")
-        found = ConfigText(path, text, {}, {})
+        found = ConfigText(path, text, {}, {}, {})
         _collect(loader, node, "", found)
         return found
     except (yaml.YAMLError, RecursionError) as error:
@@ -86,12 +92,13 @@ class InFile(NamedTuple):
     """What the configuration file has of the parameters.
 
     The `names` of those that are its keys, which of them the preset does not name, and the file's
-    values where a parameter that wins over it has none.
+    values for the parameters that win over it. And what it gives each stage (0: nothing).
     """
 
     names: set[str]
     unnamed: tuple[str, ...] = ()
     values: Mapping[str, Any] = {}
+    stages: tuple[int, ...] = ()
 
 
 def config_parameters(values: dict[str, Any], preset: Path, asked: Collection[str] = ()) -> InFile:
@@ -118,11 +125,23 @@ def config_parameters(values: dict[str, Any], preset: Path, asked: Collection[st
     more = [key for key in asked if found is not None and key in found.values and key not in known]
     mine.update({key: _with_value(key, None, found) for key in more})
     stated = {name: _value_in(found, key) for key, name in stand_ins(mine).items() if found}
-    return InFile({*entries, *more}, tuple(more), stated)
+    return InFile({*entries, *more}, tuple(more), stated, _stages_in(found, values.get("total")))
 
 
-def length_of_preset(values: dict[str, Any], preset: Path) -> int:
-    """How many epochs (or steps) a preset has before anything is changed; 0 where none are said."""
+def _stages_in(found: ConfigText | None, total: Any) -> tuple[int, ...]:
+    """How many epochs a file gives each of the stages that it lists; 0 where it does not say."""
+    if found is None or not isinstance(total, dict):
+        return ()
+    numbers, begins = range(found.lists.get(str(total.get("stages")), 0)), total.get("of_stage")
+    own = [found.values.get(f"{begins}{number + 1}") if begins else 0 for number in numbers]
+    return tuple(value if type(value) is int and value > 0 else 0 for value in own)
+
+
+def length_of_preset(values: dict[str, Any], preset: Path) -> tuple[int, tuple[int, ...]]:
+    """How many epochs (or steps) a preset has before anything is changed; 0 where none are said.
+
+    And how many each of its stages, where its configuration file lists some.
+    """
     total, config = values.get("total"), values.get("config")
     name = (total.get("parameter") if isinstance(total, dict) else None) or "epochs"
     entries: dict[str, Any] = {}
@@ -130,10 +149,42 @@ def length_of_preset(values: dict[str, Any], preset: Path) -> int:
         entries |= found if isinstance(found := place.get("parameters"), dict) else {}
     entry = entries.get(name) if name in entries else 0
     stated = entry.get("value") if isinstance(entry, dict) else entry
-    if stated is None and (found := _named_config(values, preset)):
+    has_stages = isinstance(total, dict) and bool(total.get("stages"))
+    found = _named_config(values, preset) if stated is None or has_stages else None
+    own = _stages_in(found, total)
+    if stated is None and found:
         key = entry.get("stands_for") if isinstance(entry, dict) else None
         stated = _value_in(found, key or name)
-    return stated if isinstance(stated, int) and not isinstance(stated, bool) else 0
+    else:
+        own = tuple(0 for _ in own)
+    each = stated if isinstance(stated, int) and not isinstance(stated, bool) else 0
+    stages = tuple(length or each for length in own)
+    return each, stages if all(stages) else ()
+
+
+def with_config_file(spec: RunSpec, file: str) -> RunSpec:
+    """`spec` with another configuration file, and with what that says where nothing else does."""
+    if spec.config is None:
+        return spec
+    places = {"working_directory": spec.working_directory, "script": spec.script}
+    before, found = (
+        _named_config({"config": {"file": name}, **places}, Path(spec.source))
+        for name in (spec.config.path, file)
+    )
+    parameters = []
+    for parameter in spec.parameters:
+        key, changes = parameter.config_key, dict[str, Any]()
+        if key and before and found and parameter.value == _value_in(before, key):
+            changes["value"] = changes["default"] = _value_in(found, key)
+        elif parameter.stands_for:
+            changes["in_file"] = _value_in(found, parameter.stands_for) if found else None
+        parameters.append(msgspec.structs.replace(parameter, **changes))
+    return msgspec.structs.replace(
+        spec,
+        config=msgspec.structs.replace(spec.config, path=file),
+        parameters=tuple(parameters),
+        stages_in_file=_stages_in(found, msgspec.to_builtins(spec.total)),
+    )
 
 
 def _named_config(values: dict[str, Any], preset: Path) -> ConfigText | None:
@@ -192,6 +243,8 @@ def _collect(loader: CoreLoader, node: yaml.MappingNode, prefix: str, found: Con
             _collect(loader, value_node, f"{key}.", found)
             continue
         block = isinstance(value_node, yaml.SequenceNode) and not value_node.flow_style
+        if isinstance(value_node, yaml.SequenceNode):
+            found.lists[key] = len(value_node.value)
         anchored = value_node.start_mark.index < key_node.end_mark.index  # an alias
         try:
             value = loader.construct_object(value_node, deep=True)

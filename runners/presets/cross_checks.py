@@ -107,6 +107,10 @@ def _check_total(spec: RunSpec) -> None:
         raise KeyMistake(("total",), "give `parameter` or `count`, one of them")
     if total.parameter:
         _check_named(total.parameter, spec, ("total", "parameter"))
+    if total.stages and not (total.parameter and spec.config):
+        raise KeyMistake(("total", "stages"), "it is a list in `config.file`, beside `parameter`")
+    if total.of_stage and not total.stages:
+        raise KeyMistake(("total", "of_stage"), "it is for `stages`, which is missing")
 
 
 def _check_named(name: str, spec: RunSpec, key: KeyPath) -> None:

@@ -95,7 +95,7 @@ def spec_of(
 ) -> RunSpec:
     """The RunSpec of a preset's keys after other `gpus` and `KEY=VALUE` overrides."""
     with source.located():
-        length, own = length_of_preset(values, path), values.get("config")
+        (length, stages), own = length_of_preset(values, path), values.get("config")
         overrides = _name_config(values, overrides)
         asked = [text.partition("=")[0].strip() for text in overrides]
         others = ("config.file",) if values.get("config") is not own else ()
@@ -107,17 +107,25 @@ def spec_of(
         spec = _spec_of(path, name, values, defaults, in_file)
         is_explicit = not _CHOICE_OF_GPUS.isdisjoint(asked)
         request = spec.gpus.chosen(spec.gpus) if is_explicit else spec.gpus
-        estimate = _doubted(spec.estimate, (*others, *in_file.unnamed))
+        spec = msgspec.structs.replace(spec, stages_in_file=in_file.stages)
         return msgspec.structs.replace(
-            spec, usual_devices=devices, usual_length=length, gpus=request, estimate=estimate
+            spec,
+            usual_devices=devices,
+            usual_length=length,
+            usual_stages=stages,
+            gpus=request,
+            estimate=doubted_estimate(spec, (*others, *in_file.unnamed)),
         )
 
 
-def _doubted(estimate: PresetEstimate, changed: Sequence[str]) -> PresetEstimate:
-    """The author's estimate, and what it does not reckon with."""
-    if not changed or (estimate.seconds is None and estimate.usd is None):
+def doubted_estimate(spec: RunSpec, changed: Sequence[str]) -> PresetEstimate:
+    """The author's estimate, and what it does not reckon with, as it does with stages' lengths."""
+    begins = spec.total.of_stage if spec.total is not None and spec.stages_in_file else ""
+    unknown = [key for key in changed if not (begins and key.startswith(begins))]
+    estimate = spec.estimate
+    if not unknown or (estimate.seconds is None and estimate.usd is None):
         return estimate
-    doubt = f"it is for the preset's own {' and '.join(changed)}"
+    doubt = f"it is for the preset's own {' and '.join(unknown)}"
     return msgspec.structs.replace(estimate, doubt="; ".join(filter(None, (doubt, estimate.doubt))))
 
 
@@ -251,8 +259,9 @@ def _apply_override(
         value = parse_value(parameter, text)
         with at_key(("parameters", name)):
             with_value(parameter, value)
-        long_form = entry if isinstance(entry, dict) else {"type": parameter.type}
-        parameters[name] = {**long_form, "value": value}
+        long_form = entry if isinstance(entry, dict) else {}
+        # Emptied by one override, it has no value any more that its type could be taken from.
+        parameters[name] = {"type": parameter.type, **long_form, "value": value}
         defaults.setdefault(name, parameter.default)
         return
     path = tuple(key.split("."))
@@ -324,7 +333,7 @@ def _build_parameters(
         changes: dict[str, Any] = {"default": defaults.get(name, parameter.default)}
         if name in in_file.names:
             changes |= {"config_key": name, "flag": ""}
-        if parameter.value is None and name in in_file.values:
+        if name in in_file.values:
             changes["in_file"] = in_file.values[name]
         found.append(msgspec.structs.replace(parameter, **changes))
     return tuple(found)

@@ -92,15 +92,17 @@ def test_history_says_what_any_number_of_epochs_takes() -> None:
     assert three is not None and (three.runs, three.usd, three.epoch_s) == (3, None, 11)
 
 
-def leave_run_of_stages(state: StateDirectory, number: int, epochs: int = 10) -> None:
-    """A run of two stages with so many epochs each: 1 s each, then 5 s each, and 5 s around."""
-    leave_run(state, number, spec_of(epochs))
+def leave_run_of_stages(
+    state: StateDirectory, number: int, spec: RunSpec, epochs: tuple[int, int]
+) -> None:
+    """A run of two stages with so many epochs: 1 s each, then 5 s each, and 5 s around."""
+    leave_run(state, number, spec)
     run = state.run(f"2026112{number % 10}-101500-demo-{number:04x}")
-    events: list[dict[str, object]] = [{"time": BEGAN + 2, "type": "start", "epochs": 2 * epochs}]
+    events: list[dict[str, object]] = [{"time": BEGAN + 2, "type": "start", "epochs": sum(epochs)}]
     at = BEGAN + 2
-    for epoch in range(1, 2 * epochs + 1):
-        at += 1 if epoch <= epochs else 5
-        stage = f"stage {1 + (epoch > epochs)}/2"
+    for epoch in range(1, sum(epochs) + 1):
+        at += 1 if epoch <= epochs[0] else 5
+        stage = f"stage {1 + (epoch > epochs[0])}/2"
         events += [{"time": at, "type": "epoch", "epoch": epoch, "step": epoch, "stage": stage}]
     run.events.write_text("".join(json.dumps(event) + "\n" for event in events))
     lines = [json.loads(line) for line in state.ledger.read_text().splitlines()]
@@ -111,7 +113,7 @@ def leave_run_of_stages(state: StateDirectory, number: int, epochs: int = 10) ->
 def test_a_program_of_two_stages_has_twice_the_epochs_of_its_parameter() -> None:
     """And the second, of finer pictures, takes longer than the first."""
     state = StateDirectory().create()
-    leave_run_of_stages(state, 1)
+    leave_run_of_stages(state, 1, spec_of(10), (10, 10))
     found = forecast(state, spec_of(10), [GPU], PRICE)
     assert found is not None and found.seconds == 5 + 10 * 1 + 10 * 5
     longer = forecast(state, spec_of(20), [GPU], PRICE)
@@ -358,6 +360,49 @@ def test_a_budget_goes_by_the_model_that_a_preset_asks_for(
     monkeypatch.setattr("tui.cli.cost_plan.read_gpus", lambda _: reading)
     (row,) = plan_lines(StateDirectory(), f"{path}:1")
     assert row.each is not None and row.each.runs == 1
+
+
+def test_what_is_left_after_the_first_of_two_stages_is_the_second() -> None:
+    """The checkpoint says 24 epochs, as many as the parameter: those of the first stage."""
+    spec, state = load_preset(REPOSITORY / "presets" / "cascade-tiny.yaml"), StateDirectory()
+    found = forecast(state, spec, [], None, done=24)
+    assert found is not None and (found.seconds, found.epochs) == (90, 48)
+    assert found.basis.endswith(
+        "for 24 + 24 epochs, in proportion; for the 24 epochs that are left"
+    )
+    assert spec.total_of("epoch") == 48
+
+
+def test_each_stage_counts_with_its_own_epochs_and_its_own_pace(tmp_path: Path) -> None:
+    preset, own, other = (tmp_path / name for name in ("demo.yaml", "own.json", "other.json"))
+    text = '{"stages": [{"size": 64}, {"size": 128}], "train": {"epochs": 10, "epochs_stage2": %d}}'
+    own.write_text(text % 20)
+    other.write_text(text % 40)
+    preset.write_text(
+        f"launcher: python\nscript: train.py\nconfig: {{file: {own}}}\nestimate: {{time: 90m}}\n"
+        "parameters: {epochs: {stands_for: train.epochs, value: null, type: int}}\n"
+        "total: {parameter: epochs, stages: stages, of_stage: train.epochs_stage}\n"
+        "expect: {stages: {stage 1: {per_epoch: 1m}, stage 2: {per_epoch: 4m}}}\n"
+    )
+    state = StateDirectory().create()
+
+    def seconds(*overrides: str, done: int = 0) -> float | None:
+        found = forecast(state, load_preset(preset, overrides), [GPU], None, done=done)
+        return None if found is None else found.seconds
+
+    assert seconds() == 90 * 60
+    assert seconds(f"config={other}") == (10 + 40 * 4) * 60
+    assert seconds("train.epochs_stage2=5") == (10 + 5 * 4) * 60
+    assert seconds("train.epochs=20") == seconds("epochs=20") == (20 + 20 * 4) * 60, "a flag wins"
+    assert [seconds(done=done) for done in (5, 10, 15, 30)] == [85 * 60, 80 * 60, 60 * 60, 0]
+    changed = forecast(state, load_preset(preset, ["train.epochs_stage2=5"]), [GPU], None)
+    assert changed is not None and not changed.doubt, "it is reckoned with"
+    # By a run of its own: 10 epochs of 1 s and 20 of 5 s, and 5 s around.
+    leave_run_of_stages(state, 1, load_preset(preset), (10, 20))
+    assert seconds() == 5 + 10 + 100
+    assert seconds("train.epochs_stage2=5") == 5 + 10 + 25
+    assert seconds("epochs=20") == 5 + 20 + 100
+    assert seconds("train.epochs_stage2=5", done=12) == 5 + 15
 
 
 def test_a_length_that_is_left_to_the_configuration_is_what_that_says(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from runners.cost.estimate import forecast
 from runners.model.cluster import SlurmKeys
 from runners.model.errors import WrongInput
 from runners.model.spec import After, Parameter, RunSpec
@@ -307,3 +308,41 @@ def test_what_can_never_start_is_not_shown_as_waiting(monkeypatch: pytest.Monkey
     specs = specs_from(parse(["launch", "--gpu-ids", "7", "--", "true"]))
     plan = form_plan(StateDirectory().create(), specs)
     assert outcome_text(plan, None).plain.startswith(f"{State.FAILED.sign} cannot start")
+
+
+def test_another_configuration_file_gives_the_form_what_it_gives_a_plan(tmp_path: Path) -> None:
+    """Its values, the length and the estimate of a run are those of `plan --set config=FILE`."""
+    stages = "stages: [{size: 8}, {size: 16}]\n"
+    (tmp_path / "train.yaml").write_text(f"{stages}train: {{epochs: 10, lr: 0.5, stage2: 20}}\n")
+    (tmp_path / "other.yaml").write_text(f"{stages}train: {{epochs: 30, lr: 0.7, stage2: 40}}\n")
+    path = tmp_path / "p.yaml"
+    path.write_text(
+        f"launcher: python\nscript: train.py\nworking_directory: {tmp_path}\ngpus: 0\n"
+        "config: {file: train.yaml, parameters: {train.lr: {minimum: 0}}}\n"
+        "parameters: {epochs: {value: 10, stands_for: train.epochs}}\n"
+        "total: {parameter: epochs, stages: stages, of_stage: train.stage}\n"
+        "estimate: {time: 1h}\n"
+    )
+    draft = RunDraft.of(_resolved(path))
+    for epochs, typed in (
+        ("", {}),
+        ("", {"config": "other.yaml"}),
+        ("5", {"config": "other.yaml"}),
+        ("", {"keys": "train.stage2=5"}),
+        ("", {"config": "other.yaml", "keys": "train.stage2=5 train.epochs=9"}),
+    ):
+        draft.texts["epochs"] = epochs
+        texts = detail_texts(draft.spec()) | typed
+        words = [*draft.arguments(), *detail_arguments(draft.spec(), texts)]
+        arguments = parse(["plan", str(path), *words])
+        assert arguments is not None
+        (planned,) = specs_from(arguments)
+        formed = with_details(draft.spec(), texts)
+        for found in ("stage_lengths", "usual_stages", "estimate"):
+            assert getattr(formed, found) == getattr(planned, found), (epochs, typed, found)
+        values = [
+            {one.name: one.effective for one in spec.parameters} for spec in (formed, planned)
+        ]
+        assert values[0] == values[1], (epochs, typed)
+        expected = [forecast(StateDirectory(), spec, [], None) for spec in (formed, planned)]
+        assert expected[0] == expected[1] is not None, (epochs, typed)

@@ -249,5 +249,6 @@ def _key(place: Place, run: str) -> str:
 def _describe_launch(run: Run) -> str:
     if run.state is State.QUEUED:
         return f"{run.name} is queued: {by_names(run.reason)}"
-    seconds = run.plan.spec.estimate.seconds if run.plan else None
+    expected = run.plan.forecast if run.plan else None
+    seconds = expected.seconds if expected else None
     return f"launched {run.name}" + (f", about {duration(seconds)}" if seconds else "")

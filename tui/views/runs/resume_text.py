@@ -44,6 +44,8 @@ def _new_total(parent: Run, spec: RunSpec, unit: str, before: int | None) -> int
     if parent.plan is None or before is None:
         return stated
     old = parent.plan.spec
+    if spec.stage_lengths:
+        return stated  # as the program counts
     if stated is not None:
         return counted_total(stated, before, old.total_of(unit))
     ours = spec.resume.parameter if spec.resume is not None else ""

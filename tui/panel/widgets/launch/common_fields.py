@@ -17,7 +17,9 @@ from runners.model.course import parse_after
 from runners.model.errors import WrongInput
 from runners.model.parameters import with_value
 from runners.model.spec import After, Parameter, RunSpec
+from runners.presets.config_file import with_config_file
 from runners.presets.declared_keys import declared_key
+from runners.presets.load import doubted_estimate
 from runners.presets.parameter_input import build_parameter, parse_scalar, parse_value
 from runners.presets.slurm_text import parse_slurm, slurm_text
 from runners.slurm.client import is_installed
@@ -120,13 +122,21 @@ def with_details(spec: RunSpec, texts: Mapping[str, str]) -> RunSpec:
     if "price" in changed:
         values["price"] = changed["price"] or None
         values["price_basis"] = "flag" if changed["price"] else "preset"
-    if changed.get("config") and spec.config is not None:
-        values["config"] = msgspec.structs.replace(spec.config, path=changed["config"])
-    if "keys" in changed:
-        values["parameters"] = _with_keys(spec, changed["keys"])
     if "slurm" in changed:
         values["place"] = PlaceKeys(slurm=parse_slurm(changed["slurm"]))
-    return msgspec.structs.replace(spec, **values)
+    return _configured(msgspec.structs.replace(spec, **values), changed)
+
+
+def _configured(spec: RunSpec, changed: Mapping[str, str]) -> RunSpec:
+    """`spec` with another configuration file, and with keys of it, as typed."""
+    other = [] if not changed.get("config") else ["config.file"]
+    if other:
+        spec = with_config_file(spec, changed["config"])
+    before = {parameter.name for parameter in spec.parameters}
+    if "keys" in changed:
+        spec = msgspec.structs.replace(spec, parameters=_with_keys(spec, changed["keys"]))
+    more = [parameter.name for parameter in spec.parameters if parameter.name not in before]
+    return msgspec.structs.replace(spec, estimate=doubted_estimate(spec, (*other, *more)))
 
 
 def _with_keys(spec: RunSpec, text: str) -> tuple[Parameter, ...]:
