@@ -22,6 +22,7 @@ from runners.cost.timeline import Timeline
 from runners.host.clock import Moment, moment_now
 from runners.host.identity import host_name
 from runners.model.run import Run
+from runners.model.units import counted
 from runners.state.boundary import cannot_be_read
 from runners.state.layout import StateDirectory
 
@@ -301,6 +302,6 @@ def make_statement(
         # A run whose end is in the ledger is not live, although it was a moment ago.
         if is_part(line) and line.run not in lines:
             lines[line.run] = line
-    lines_text = "1 line" if ledger.damaged == 1 else f"{ledger.damaged} lines"
+    lines_text = counted(ledger.damaged, "line")
     damaged = f"{lines_text} of the ledger cannot be read" if ledger.damaged else ""
     return Statement(ledger.sessions(host), lines.values(), now, ledger.problem or damaged)

@@ -165,10 +165,7 @@ def awake_seconds() -> float:
 
 def lifetime_of(run: Run, now: Moment) -> float | None:
     """Seconds since a run began, by the boot's clock where its record has it; None: not known."""
-    record = run.record
-    if record is None or record.started is None:
-        return None
-    return seconds_between(record.began or Moment(record.started), now)
+    return None if run.begin is None else seconds_between(run.begin, now)
 
 
 class LastChange:

@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 from runners.host.files import modified_at, read_json, read_plain, write_json
-from runners.host.identity import boot_id, host_name
+from runners.host.identity import host_name
 from runners.host.locks import acquire
 from runners.host.signals import signal_process
 from runners.lifecycle.supervisor.job_ending import forget_stop
@@ -16,9 +16,10 @@ from runners.lifecycle.supervisor.job_owner import JobOwner, Superseded
 from runners.lifecycle.supervisor.job_watch import answer_of
 from runners.lifecycle.supervisor.kept_environment import unpack_environment
 from runners.lifecycle.supervisor.processes import RunProcesses
+from runners.lifecycle.supervisor.queue_wait import queued_again
 from runners.model.states import State
 from runners.state.layout import ENVIRONMENT, RunDirectory, StateDirectory
-from runners.state.records import QUEUED, RecordFields, plan_fields, record_fields
+from runners.state.records import RecordFields, plan_fields, record_fields
 
 _LET_GO_WITHIN_S = 5.0
 _BILLING_WITHIN_S = 5.0
@@ -118,16 +119,10 @@ def give_way(run: RunDirectory, record: RecordFields, owner: JobOwner, other: st
 
 def _move_here(run: RunDirectory) -> None:
     """Write down that the run is in this job on this node; its plan is yet to be made for it."""
-    plan = read_json(run.plan)
-    if plan is None:
-        raise OSError(f"{run.plan} is missing or damaged")
     job = os.environ.get("SLURM_JOB_ID", "")
+    changed = queued_again(run, host=host_name(), job=job)
     _note_job(run)
-    origin = plan.get("origin")
-    here = {"host": host_name(), "boot_id": boot_id(), "job": job}
-    origin = {**(origin if isinstance(origin, dict) else {}), **here}
-    changed = {**plan, "phase": QUEUED, "gpus": [], "origin": origin}
-    price = plan.get("price")
+    price = changed.get("price")
     if isinstance(price, dict) and price.get("per") == "unit":
         changed["price"] = {**price, "units": _billed_units(job)}
     write_json(run.plan, changed)

@@ -69,14 +69,22 @@ def requeue(run: RunDirectory) -> PlanFields:
 
     Raises OSError when the plan is gone or cannot be written.
     """
+    changed = queued_again(run)
+    write_json(run.plan, changed)
+    return plan_fields(changed)
+
+
+def queued_again(run: RunDirectory, **where: str) -> dict[str, Any]:
+    """The plan as one that waits for GPUs in this boot, and `where`: parts of its origin.
+
+    Raises OSError when it is gone.
+    """
     plan = read_json(run.plan)
     if plan is None:
         raise OSError(f"{run.plan} is missing or damaged")
     origin = plan.get("origin")
-    origin = {**(origin if isinstance(origin, dict) else {}), "boot_id": boot_id()}
-    changed = {**plan, "phase": QUEUED, "gpus": [], "origin": origin}
-    write_json(run.plan, changed)
-    return plan_fields(changed)
+    origin = {**(origin if isinstance(origin, dict) else {}), "boot_id": boot_id(), **where}
+    return {**plan, "phase": QUEUED, "gpus": [], "origin": origin}
 
 
 def replan(

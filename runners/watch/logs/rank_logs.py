@@ -9,33 +9,25 @@ from pathlib import Path
 import msgspec
 
 from runners.host.bounded_glob import SearchBudget, bounded_glob
-from runners.host.files import modified_at, read_tail
+from runners.host.files import modified_at, read_tail, size_of
 from runners.state.layout import RunDirectory
 from runners.watch.logs.ranks import rank_named
 
 FOLDER = "ranks"
 _NAMES = ("stdout.log", "stderr.log")
-_LAST_BYTES = 8192
 _TAIL_BYTES = 8 << 20
 
 
 class RankLog(msgspec.Struct, frozen=True):
-    """The files of one rank, when one of them was last written (unix seconds), and their bytes."""
+    """The files of one rank, and when one of them was last written (unix seconds)."""
 
-    rank: int
     paths: tuple[Path, ...]
     written: float
-    bytes: int
 
     @property
     def newest(self) -> Path:
         """The file that was written last."""
-        return max(self.paths, key=lambda path: path.stat().st_mtime if path.exists() else 0.0)
-
-    def last_line(self) -> str:
-        """The last line that is not empty; empty when there is none."""
-        lines = read_tail(self.newest, _LAST_BYTES).decode("utf-8", "replace").splitlines()
-        return next((line.strip() for line in reversed(lines) if line.strip()), "")
+        return max(self.paths, key=modified_at)
 
 
 def has_rank_logs(run: Path) -> bool:
@@ -54,11 +46,9 @@ def rank_logs(run: Path) -> dict[int, RankLog]:
     for folder in newest.iterdir():
         if not folder.name.isdecimal():
             continue
-        known = {path: stat for name in _NAMES if (stat := _stat(path := folder / name))}
-        if known:
-            written = max(stat[0] for stat in known.values())
-            size = sum(stat[1] for stat in known.values())
-            found[int(folder.name)] = RankLog(int(folder.name), tuple(known), written, size)
+        paths = tuple(path for name in _NAMES if size_of(path := folder / name))
+        if paths:
+            found[int(folder.name)] = RankLog(paths, max(map(modified_at, paths)))
     return dict(sorted(found.items()))
 
 
@@ -66,14 +56,6 @@ def _attempts(folder: Path) -> list[Path]:
     pattern = f"{glob.escape(str(folder))}/*/attempt_*"
     found = map(Path, bounded_glob(pattern, SearchBudget()))
     return [path for path in found if path.is_dir()]
-
-
-def _stat(path: Path) -> tuple[float, int] | None:
-    try:
-        found = path.stat()
-    except OSError:
-        return None
-    return (found.st_mtime, found.st_size) if found.st_size else None
 
 
 class RankLines:

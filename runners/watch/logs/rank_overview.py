@@ -79,7 +79,7 @@ def _age(
 
 
 def _last(text: bytes) -> str:
-    lines = text.decode("utf-8", "replace").replace("\r", "\n").splitlines()
+    lines = text.decode("utf-8", "replace").splitlines()
     return next((line.strip() for line in reversed(lines) if line.strip()), "")
 
 
