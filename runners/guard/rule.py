@@ -12,7 +12,7 @@ from runners.cost.preemption import Preemption, read_preemption
 from runners.guard.keeper import GuardKeeper, guard_lock, read_keeper
 from runners.guard.reserved import SLOT, disk_is_full, keep_ballast, read_slots, write_reserved
 from runners.host.clock import Moment, moment_now, seconds_between
-from runners.host.files import replace
+from runners.host.files import modified_at, replace
 from runners.host.identity import user_name
 from runners.host.locks import is_held
 from runners.model.closed import TextEnum
@@ -282,6 +282,4 @@ def read_guard(state: StateDirectory) -> GuardView:
 
 def _has_just_begun(state: StateDirectory) -> bool:
     """True for a guard so young that it need not have started its keeper yet."""
-    with suppress(OSError):
-        return abs(time.time() - guard_lock(state).stat().st_mtime) < _STARTS_KEEPER_WITHIN_S
-    return False
+    return abs(time.time() - modified_at(guard_lock(state))) < _STARTS_KEEPER_WITHIN_S

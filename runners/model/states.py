@@ -77,6 +77,8 @@ class _Traits(NamedTuple):
 
 
 _ENDED: frozenset[State] = frozenset()
+_ENDS = frozenset({State.DONE, State.FAILED, State.STOPPED, State.UNSEEN, State.LOST})
+"""In what a run ends whose program was started."""
 _TRAITS = {
     # A run that was queued again after a reboot has started before: it is stopped, not cancelled.
     State.QUEUED: _Traits(
@@ -88,50 +90,21 @@ _TRAITS = {
     State.STARTING: _Traits(
         "◌",
         "cyan",
-        frozenset(
-            {
-                State.QUEUED,  # adopted after its GPUs were granted, which may be others' now
-                State.RUNNING,
-                State.STOPPING,
-                State.STOPPED,
-                State.CANCELLED,
-                State.FAILED,
-                State.UNSEEN,
-                State.LOST,
-            }
-        ),
+        # Queued: adopted after its GPUs were granted, which may be others' now.
+        (_ENDS - {State.DONE}) | {State.QUEUED, State.RUNNING, State.STOPPING, State.CANCELLED},
         is_unstarted=True,
     ),
     State.RUNNING: _Traits(
         "▶",
         "green",
-        frozenset(
-            {
-                State.QUEUED,  # after a reboot, where its preset says so
-                State.STOPPING,
-                State.DONE,
-                State.FAILED,
-                State.STOPPED,
-                State.STARTING,
-                State.UNSEEN,
-                State.LOST,
-            }
-        ),
+        # Queued: after a reboot, where its preset says so.
+        _ENDS | {State.QUEUED, State.STARTING, State.STOPPING},
         has_program=True,
     ),
     State.STOPPING: _Traits(
         "◼",
         "yellow",
-        frozenset(
-            {
-                State.QUEUED,  # its Slurm job is put back into the queue
-                State.STOPPED,
-                State.DONE,
-                State.FAILED,
-                State.UNSEEN,
-                State.LOST,
-            }
-        ),
+        _ENDS | {State.QUEUED},  # its Slurm job is put back into the queue
     ),
     State.DONE: _Traits("✔", "bright_black", _ENDED),
     State.FAILED: _Traits("✘", "red bold", _ENDED, has_failed=True),
@@ -140,17 +113,7 @@ _TRAITS = {
     State.ORPHANED: _Traits(
         "⚠",
         "yellow bold",
-        frozenset(
-            {
-                State.RUNNING,
-                State.STOPPING,
-                State.DONE,
-                State.FAILED,
-                State.STOPPED,
-                State.UNSEEN,
-                State.LOST,
-            }
-        ),
+        _ENDS | {State.RUNNING, State.STOPPING},
         has_program=True,
     ),
     State.UNSEEN: _Traits("◇", "yellow", _ENDED, has_failed=True),

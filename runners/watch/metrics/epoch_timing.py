@@ -57,48 +57,34 @@ class EpochTiming(msgspec.Struct, frozen=True):
 class EpochClock:
     """When each epoch ended, from a run's events as they come."""
 
-    def __init__(self) -> None:
-        self._ends: dict[int, float] = {}
-        self._last: dict[int, float] = {}
-        self._epochs: int | None = None
-        self._began: float | None = None
-        self._stage, self._stage_from = "", 0.0
+    def __init__(self, kept: ClockState | None = None) -> None:
+        """`kept` is what another clock knew, from which this one goes on."""
+        self.kept = kept or ClockState({}, {}, None, None)
 
     def note(self, event: Event) -> None:
         """Add an event; a start discards what was before it."""
+        kept = self.kept
         if event.type == "start":
             # A new attempt may run on other GPUs, or compile again.
-            self._ends, self._last = {}, {}
-            self._epochs, self._began = event.epochs, event.time
+            kept.ends, kept.last = {}, {}
+            kept.epochs, kept.began = event.epochs, event.time
         elif event.type == "epoch" and event.epoch is not None:
-            self._ends[event.epoch] = event.time
+            kept.ends[event.epoch] = event.time
         elif event.type == "metrics" and event.epoch is not None:
-            self._last[event.epoch] = event.time
+            kept.last[event.epoch] = event.time
 
-        if event.stage and event.stage != self._stage:
-            self._stage, self._stage_from = event.stage, event.time
-        for times in (self._ends, self._last):
+        if event.stage and event.stage != kept.stage:
+            kept.stage, kept.stage_from = event.stage, event.time
+        for times in (kept.ends, kept.last):
             if len(times) > _MOST_EPOCHS:
                 del times[next(iter(times))]
-
-    def state(self) -> ClockState:
-        """All that another clock needs to go on with the next event."""
-        ends, last = self._ends, self._last
-        return ClockState(ends, last, self._epochs, self._began, self._stage, self._stage_from)
-
-    def go_on_from(self, state: ClockState) -> None:
-        """Go on as the clock whose state it is."""
-        self._ends, self._last = dict(state.ends), dict(state.last)
-        self._epochs, self._began = state.epochs, state.began
-        self._stage, self._stage_from = state.stage, state.stage_from
 
     @property
     def timing(self) -> EpochTiming:
         """The timing so far; where only metrics come, the first of the next epoch end an epoch."""
-        found = self._ends or {epoch: self._last[epoch] for epoch in sorted(self._last)[:-1]}
-        return EpochTiming(
-            tuple(sorted(found.items())), self._epochs, self._began, self._stage_from
-        )
+        kept = self.kept
+        found = kept.ends or {epoch: kept.last[epoch] for epoch in sorted(kept.last)[:-1]}
+        return EpochTiming(tuple(sorted(found.items())), kept.epochs, kept.began, kept.stage_from)
 
 
 def read_epoch_timing(run: Path) -> EpochTiming:

@@ -27,7 +27,7 @@ class EventStream(ProgressTracker):
         return EventsState(
             self._reader.mark(),
             self.state(),
-            self.epoch_clock.state(),
+            self.epoch_clock.kept,
             self.summary,
             self.images[-1:],
         )
@@ -36,7 +36,7 @@ class EventStream(ProgressTracker):
         """Read on as the stream whose state it is."""
         self._reader.go_on_from(state.mark)
         self.go_on_from(state.tracker)
-        self.epoch_clock.go_on_from(state.clock)
+        self.epoch_clock = EpochClock(state.clock)
         self.summary, self.images = dict(state.summary), list(state.images)
 
     def poll(self) -> bool:

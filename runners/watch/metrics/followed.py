@@ -99,7 +99,7 @@ class OutputState(msgspec.Struct):
 
 
 class ClockState(msgspec.Struct):
-    """An EpochClock's fields."""
+    """What an EpochClock knows: when epochs ended, when each was heard of last, their number."""
 
     ends: dict[int, float]
     last: dict[int, float]
