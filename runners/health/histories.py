@@ -8,6 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from runners.host.clock import Moment, seconds_between
+from runners.host.files import status_of
 from runners.model.run import Run
 from runners.model.units import median
 
@@ -184,13 +185,8 @@ class LastChange:
         two looks only, where no clock can be wrong by more; at the first look no more than `most`
         seconds back.
         """
-        if self.path is None:
-            return None
-        try:
-            found = self.path.stat()
-        except OSError:
-            return None
-        if not found.st_size:
+        found = None if self.path is None else status_of(self.path)
+        if self.path is None or found is None or not found.st_size:
             return None
         if (sign := (self.path, found.st_mtime_ns, found.st_size)) != self._seen:
             age = max(0.0, now - found.st_mtime)

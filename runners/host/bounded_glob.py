@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator
 from functools import lru_cache
 
+from runners.host.files import identity_of
 from runners.host.mounts import is_mounted, no_answer, silent_server
 
 MOST_NAMES = 50_000
@@ -118,13 +119,10 @@ def _tree(top: str, budget: SearchBudget) -> Iterator[str]:
         folder = waiting.pop()
         if is_mounted(folder) and not budget.may_enter(folder):
             continue
-        try:
-            found = os.stat(folder or ".")
-        except OSError:
+        identity = identity_of(folder or ".")
+        if identity is None or identity in entered:
             continue
-        if (found.st_dev, found.st_ino) in entered:
-            continue
-        entered.add((found.st_dev, found.st_ino))
+        entered.add(identity)
         yield folder
         waiting += [
             os.path.join(folder, entry.name)

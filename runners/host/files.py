@@ -138,12 +138,18 @@ def read_number(path: Path | str) -> int | None:
         return None
 
 
+def status_of(path: Path | str) -> os.stat_result | None:
+    """What the system says of the file or folder at `path`; None where nothing is seen."""
+    try:
+        return os.stat(path)
+    except OSError:
+        return None
+
+
 def size_of(path: Path) -> int:
     """The bytes in a file; 0 where there is none."""
-    try:
-        return os.stat(path).st_size
-    except OSError:
-        return 0
+    found = status_of(path)
+    return found.st_size if found is not None else 0
 
 
 def is_gone(path: Path) -> bool:
@@ -159,27 +165,20 @@ def is_gone(path: Path) -> bool:
 
 def modified_at(path: Path | str) -> float:
     """When the file at `path` was written last (unix seconds); 0 when it is not there."""
-    try:
-        return os.stat(path).st_mtime
-    except OSError:
-        return 0.0
+    found = status_of(path)
+    return found.st_mtime if found is not None else 0.0
 
 
 def stamp_of(path: Path) -> int:
     """By which a file or folder is known to have changed (unix ns); 0 when it is not there."""
-    try:
-        return os.stat(path).st_mtime_ns
-    except OSError:
-        return 0
+    found = status_of(path)
+    return found.st_mtime_ns if found is not None else 0
 
 
 def identity_of(path: Path | str) -> tuple[int, int] | None:
     """By which a file is known whatever it is called: device and inode; None when there is none."""
-    try:
-        found = os.stat(path)
-    except OSError:
-        return None
-    return found.st_dev, found.st_ino
+    found = status_of(path)
+    return None if found is None else (found.st_dev, found.st_ino)
 
 
 def names_in(folder: Path | str) -> list[str]:

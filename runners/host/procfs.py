@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from runners.host.files import identity_of, names_in, read_text
+from runners.host.files import identity_of, names_in, read_text, status_of
 
 MARK = "FRESNEL_RUN_ID"
 HELPER_MARK = "FRESNEL_HELPER"
@@ -211,10 +211,8 @@ def start_ticks(pid: int) -> int | None:
 
 def user_of(pid: int) -> int | None:
     """The user whose process `pid` is, or None when there is no such process."""
-    try:
-        return os.stat(f"/proc/{pid}").st_uid
-    except OSError:
-        return None
+    found = status_of(f"/proc/{pid}")
+    return None if found is None else found.st_uid
 
 
 def group_of(pid: int) -> int | None:

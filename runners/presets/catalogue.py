@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from runners.host.files import expanded
+from runners.host.files import expanded, status_of
 from runners.model.errors import FresnelError, UnknownPreset, WrongInput
 from runners.model.spec import RunSpec
 from runners.model.suggestions import nearest_hint
@@ -106,9 +106,8 @@ _kept: dict[Path, tuple[tuple[int, int], PresetEntry]] = {}
 
 def _entry(path: Path) -> PresetEntry:
     """The preset in a file; read again only when the file changed, where nothing else is in it."""
-    try:
-        found = path.stat()
-    except OSError:
+    found = status_of(path)
+    if found is None:
         return _read_entry(path)
     version = (found.st_mtime_ns, found.st_size)
     kept = _kept.get(path)

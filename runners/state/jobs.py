@@ -10,7 +10,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from runners.host.files import replace
+from runners.host.files import replace, status_of
 from runners.model.pending import job_is_over
 from runners.state.decoding import read
 from runners.state.layout import RunDirectory, StateDirectory
@@ -99,9 +99,8 @@ def write_job(run: RunDirectory, note: JobNote) -> None:
 
 def read_table(state: StateDirectory) -> tuple[JobTable, dict[str, JobRow]]:
     """What Slurm said last, and its jobs by number and by `ARRAY_TASK`."""
-    try:
-        found = state.jobs.stat()
-    except OSError:
+    found = status_of(state.jobs)
+    if found is None:
         return JobTable(), {}
     version = found.st_mtime_ns, found.st_size
     before = _read_before.get(str(state.jobs))

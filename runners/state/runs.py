@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from runners.host.clock import local_time
+from runners.host.files import status_of
 from runners.host.identity import boot_id, host_name, user_name
 from runners.host.locks import is_held
 from runners.host.procfs import mark_of, process_state, switches_of
@@ -387,7 +388,5 @@ def _outlined(directory: RunDirectory) -> tuple[PlanOutline | None, Labels]:
 
 
 def _created(path: Path) -> float:
-    try:
-        return path.stat().st_ctime
-    except OSError:
-        return 0.0
+    found = status_of(path)
+    return 0.0 if found is None else found.st_ctime

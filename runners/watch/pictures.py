@@ -15,7 +15,7 @@ import msgspec
 
 from runners.host.below import leads_out
 from runners.host.bounded_glob import SearchBudget, entries_of, is_folder_entry
-from runners.host.files import is_folder
+from runners.host.files import is_folder, status_of
 from runners.host.mounts import silent_server
 from runners.host.printed_paths import PrintedScan
 from runners.model.events import Event
@@ -125,11 +125,8 @@ def _add(
     # A link in the run's folder may lead to anything: its pictures go into reports.
     if leads_out(path, str(roots[0])):
         return
-    try:
-        stat = Path(path).stat()
-    except OSError:
-        return
-    if not since <= stat.st_mtime <= until:
+    stat = status_of(path)
+    if stat is None or not since <= stat.st_mtime <= until:
         return
     root = next(
         (folder for folder in roots if folder in Path(path).parents), Path(path).parent.parent

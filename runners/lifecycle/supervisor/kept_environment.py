@@ -9,7 +9,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from runners.host.files import names_in, read_plain, read_text, replace
+from runners.host.files import names_in, read_plain, read_text, replace, status_of
 from runners.host.ownership import permission_problem
 from runners.state.layout import RunDirectory
 
@@ -83,9 +83,8 @@ def forget_all(run: RunDirectory, place: str = "") -> None:
 
 def place_of(run: RunDirectory, make: bool = False) -> str:
     """The file of this run in memory; empty where there is none, or its folder is not ours."""
-    try:
-        found = os.stat(run.path)
-    except OSError:
+    found = status_of(run.path)
+    if found is None:
         return ""
     # Some containers lack the first, and users without a login session the second.
     for base in ("/dev/shm", f"/run/user/{os.getuid()}"):

@@ -9,7 +9,7 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
-from runners.host.files import open_plain
+from runners.host.files import open_plain, status_of
 
 _ATTEMPT = re.compile(r"(.+)\.(\d+)(\.[^.]+)")
 _ZEROS = bytes(16)
@@ -117,7 +117,5 @@ class FollowedOutput:
 
 
 def _inode(path: Path) -> int | None:
-    try:
-        return path.stat().st_ino
-    except OSError:
-        return None
+    found = status_of(path)
+    return None if found is None else found.st_ino
