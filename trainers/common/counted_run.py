@@ -1,4 +1,7 @@
-"""How many steps a run has, for trainers whose settings say batch_size, accumulate and epochs."""
+"""What every run is made of, and how many steps it has.
+
+The latter for trainers whose settings say batch_size, accumulate and epochs.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +9,36 @@ import argparse
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sized
+from dataclasses import dataclass
 
+import torch
+from torch import nn
+
+from trainers.common.checkpoint import CheckpointFolder
+from trainers.common.ema import Ema
+from trainers.common.precision import Precision
 from trainers.common.ranks import Ranks
+from trainers.common.reporter import Reporter
+from trainers.common.stopping import StopRequest
 
 
-class CountedRun(ABC):
-    """A run whose epochs are over what it learns from, each sample once."""
+@dataclass
+class TrainingRun:
+    """What the functions of every loop share; `model` is the network as wrap_model made it."""
 
     settings: argparse.Namespace
     ranks: Ranks
+    stop: StopRequest
+    reporter: Reporter
+    folder: CheckpointFolder
+    model: nn.Module
+    optimiser: torch.optim.Optimizer
+    precision: Precision
+    ema: Ema | None
+
+
+class CountedRun(TrainingRun, ABC):
+    """A run whose epochs are over what it learns from, each sample once."""
 
     @property
     @abstractmethod

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from trainers.common.checkpoint import (
     LAST,
@@ -15,23 +15,15 @@ from trainers.common.checkpoint import (
     modified,
     numbered_checkpoints,
 )
+from trainers.common.counted_run import TrainingRun
 from trainers.common.errors import SettingsError
 from trainers.common.files import expanded
 from trainers.common.randomness import restore_rank_state
 from trainers.common.ranks import Ranks, from_leader
 from trainers.common.report import run_directory
-from trainers.common.reporter import Reporter
 from trainers.common.settings_parser import plain, read_settings_file
 
 AUTO, AUTO_OR_NEW = "auto", "auto-or-new"
-
-
-class Resumed(Protocol):
-    """What a run has that goes on from a checkpoint."""
-
-    ranks: Ranks
-    reporter: Reporter
-    folder: CheckpointFolder
 
 
 def check_named_files(*asked: str | Path | None) -> None:
@@ -150,7 +142,10 @@ def differences(
 
 
 def restore_and_warn(
-    run: Resumed, content: Mapping[str, Any], warnings: Iterable[str], ignored: Iterable[str] = ()
+    run: TrainingRun,
+    content: Mapping[str, Any],
+    warnings: Iterable[str],
+    ignored: Iterable[str] = (),
 ) -> None:
     """Put this rank's generators back, and say what was found and what the resume changes."""
     lost = restore_rank_state(content["random"], run.ranks)

@@ -3,29 +3,15 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
-from typing import Protocol
 
-import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from trainers.common.ema import Ema
-from trainers.common.precision import LEFT_OUT, Precision
-from trainers.common.ranks import Ranks, add_over_ranks, compare_ranks, unwrapped
-from trainers.common.reporter import Reporter
+from trainers.common.counted_run import TrainingRun
+from trainers.common.precision import LEFT_OUT
+from trainers.common.ranks import add_over_ranks, compare_ranks, unwrapped
 
 
-class Learning(Protocol):
-    """What a run has of a network that learns; `model` is as wrap_model made it."""
-
-    ranks: Ranks
-    reporter: Reporter
-    model: nn.Module
-    optimiser: torch.optim.Optimizer
-    precision: Precision
-    ema: Ema | None
-
-
-def finish_step(run: Learning, sums: Tensor, clip: float, step: int) -> tuple[float, bool]:
+def finish_step(run: TrainingRun, sums: Tensor, clip: float, step: int) -> tuple[float, bool]:
     """Step on the gradients that are there, average the weights and compare the ranks' first ones.
 
     Returns the gradient's norm before clipping to `clip`, and whether it was finite: else the step,
@@ -44,6 +30,6 @@ def finish_step(run: Learning, sums: Tensor, clip: float, step: int) -> tuple[fl
     return norm, stepped
 
 
-def judged_weights(run: Learning) -> AbstractContextManager[None]:
+def judged_weights(run: TrainingRun) -> AbstractContextManager[None]:
     """Let the network have, inside, the weights that are judged and exported."""
     return run.ema.applied(run.model) if run.ema else nullcontext()

@@ -9,20 +9,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import torch
-from torch import nn
-
-from trainers.common.checkpoint import CheckpointFolder
 from trainers.common.counted_run import CountedRun
 from trainers.common.ema import Ema
 from trainers.common.files import expanded, name_also
-from trainers.common.precision import Precision
 from trainers.common.ranks import Ranks, from_leader
-from trainers.common.reporter import Reporter
 from trainers.common.resuming import find_checkpoint, restore_and_warn
 from trainers.common.schedules import scaled_rate
 from trainers.common.settings_parser import SettingsError
-from trainers.common.stopping import StopRequest
 from trainers.gaussian.decoder import MEANING, GaussianDecoder, geometry_of, refuse_older_meaning
 from trainers.gaussian.foreign import Foreign, as_foreign, load_optimiser, load_weights, read_any
 from trainers.gaussian.held import HeldPhotographs
@@ -64,17 +57,8 @@ class GaussianPosition:
 class GaussianRun(CountedRun):
     """What the functions of the loop share."""
 
-    settings: argparse.Namespace
-    ranks: Ranks
     collection: Collection
-    reporter: Reporter
-    folder: CheckpointFolder
-    stop: StopRequest
     decoder: GaussianDecoder
-    model: nn.Module
-    optimiser: torch.optim.Optimizer
-    precision: Precision
-    ema: Ema | None
     lpips: Lpips | None
     draw: Drawer
     position: GaussianPosition = field(default_factory=GaussianPosition)

@@ -190,26 +190,15 @@ def prepare(settings: argparse.Namespace, stop: StopRequest) -> GaussianRun:
     folder = CheckpointFolder(
         settings.output_dir / "checkpoints", TRAINER, recorded, ranks, settings.keep
     )
-    run = GaussianRun(
-        settings,
-        ranks,
-        collection,
-        reporter,
-        folder,
-        stop,
-        decoder,
-        model,
-        torch.optim.AdamW(
-            decoder.parameters(),
-            lr=settings.lr,
-            weight_decay=1e-5,
-            fused=ranks.device.type == "cpu" or None,
-        ),
-        Precision(settings.precision, ranks.device),
-        Ema(decoder, settings.ema) if settings.ema else None,
-        lpips.to(ranks.device) if lpips else None,
-        drawer_of(backend),
+    fused = ranks.device.type == "cpu" or None
+    optimiser = torch.optim.AdamW(
+        decoder.parameters(), lr=settings.lr, weight_decay=1e-5, fused=fused
     )
+    precision = Precision(settings.precision, ranks.device)
+    ema = Ema(decoder, settings.ema) if settings.ema else None
+    lpips = lpips.to(ranks.device) if lpips else None
+    shared = settings, ranks, stop, reporter, folder, model, optimiser, precision, ema
+    run = GaussianRun(*shared, collection, decoder, lpips, drawer_of(backend))
     reporter.write(f"renderer     {backend}{f': {why}' if why else ''}")
     if lpips is None:
         reporter.write(f"lpips        off: {lpips_source}")

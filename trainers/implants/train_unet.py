@@ -47,7 +47,7 @@ from trainers.common.meters import ThroughputMeter, mean_of
 from trainers.common.precision import Precision, in_groups
 from trainers.common.preview import write_preview
 from trainers.common.randomness import seed_everything
-from trainers.common.ranks import Ranks, gradients_shared, join_ranks, sum_over_ranks, wrap_model
+from trainers.common.ranks import gradients_shared, join_ranks, sum_over_ranks, wrap_model
 from trainers.common.reporter import Reporter
 from trainers.common.resuming import differences, find_checkpoint, restore_and_warn
 from trainers.common.schedules import batch_sentence, rate_at, scaled_rate, set_rate
@@ -93,19 +93,10 @@ class Position:
 class UNetRun(CountedRun):
     """What the functions of the loop share."""
 
-    settings: argparse.Namespace
-    ranks: Ranks
-    reporter: Reporter
-    folder: CheckpointFolder
-    stop: StopRequest
     loader: EpochLoader[Volumes]
     held_out: list[SkullSample]
     sizes: UNetSizes
     network: nn.Module
-    model: nn.Module
-    optimiser: torch.optim.Optimizer
-    precision: Precision
-    ema: Ema | None
     rate: float
     position: Position = field(default_factory=Position)
     figures: dict[str, float] = field(default_factory=dict)
@@ -129,22 +120,15 @@ def prepare(settings: argparse.Namespace, stop: StopRequest) -> UNetRun:
     batch = settings.batch_size * settings.accumulate * ranks.world
     rate, rate_told = scaled_rate(settings.lr, settings.lr_rule, batch, settings.base_batch)
     volumes = Volumes(training, sizes.grid, settings.seed)
-    run = UNetRun(
-        settings,
-        ranks,
-        log,
-        CheckpointFolder(settings.output_dir / "checkpoints", TRAINER, about, ranks, settings.keep),
-        stop,
-        EpochLoader(volumes, ranks.device, settings.workers, settings.seed),
-        held_out,
-        sizes,
-        network,
-        wrap_model(network, ranks),
-        torch.optim.AdamW(network.parameters(), lr=rate),
-        Precision(settings.precision, ranks.device, volumes=True),
-        Ema(network, settings.ema) if settings.ema else None,
-        rate,
-    )
+    kept = settings.output_dir / "checkpoints"
+    folder = CheckpointFolder(kept, TRAINER, about, ranks, settings.keep)
+    loader = EpochLoader(volumes, ranks.device, settings.workers, settings.seed)
+    model = wrap_model(network, ranks)
+    optimiser = torch.optim.AdamW(network.parameters(), lr=rate)
+    precision = Precision(settings.precision, ranks.device, volumes=True)
+    ema = Ema(network, settings.ema) if settings.ema else None
+    shared = settings, ranks, stop, log, folder, model, optimiser, precision, ema
+    run = UNetRun(*shared, loader, held_out, sizes, network, rate)
     seed_everything(settings.seed, ranks.rank)
     resumed_from = resume(run)
     announce(run, rate_told, resumed_from)

@@ -9,10 +9,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from trainers.common.arithmetic import set_arithmetic
 from trainers.common.checkpoint import CheckpointFolder
+from trainers.common.counted_run import TrainingRun
 from trainers.common.ema import Ema
 from trainers.common.errors import SettingsError
 from trainers.common.holding import hold_folders
@@ -52,23 +53,14 @@ class PcdiffPosition:
 
 
 @dataclass
-class PcdiffRun:
+class PcdiffRun(TrainingRun):
     """Everything a run consists of."""
 
-    settings: argparse.Namespace
-    ranks: Ranks
-    stop: StopRequest
-    reporter: RunLog
-    folder: CheckpointFolder
     data: SkullPoints
     held_out: SkullPoints | None
     moments: tuple[Tensor, Tensor]
     diffusion: PointDiffusion
     network: PVCNN
-    model: nn.Module
-    optimiser: torch.optim.Optimizer
-    precision: Precision
-    ema: Ema | None
     rate: float
     share: int
     position: PcdiffPosition = field(default_factory=PcdiffPosition)
@@ -211,21 +203,8 @@ def prepare(settings: argparse.Namespace, stop: StopRequest) -> PcdiffRun:
         fused=ranks.device.type == "cuda" and not settings.no_fused_adam,
     )
     kind = {"float16": "fp16", "bfloat16": "bf16"}[settings.amp_dtype] if settings.amp else "fp32"
-    return PcdiffRun(
-        settings,
-        ranks,
-        stop,
-        log,
-        folder,
-        data,
-        held_out,
-        implant_moments(data),
-        PointDiffusion.described(vars(settings)),
-        network,
-        model,
-        optimiser,
-        Precision(kind, ranks.device, volumes=True),
-        Ema(network, settings.ema_decay) if settings.ema_decay else None,
-        rate,
-        share,
-    )
+    moments, diffusion = implant_moments(data), PointDiffusion.described(vars(settings))
+    precision = Precision(kind, ranks.device, volumes=True)
+    ema = Ema(network, settings.ema_decay) if settings.ema_decay else None
+    shared = settings, ranks, stop, log, folder, model, optimiser, precision, ema
+    return PcdiffRun(*shared, data, held_out, moments, diffusion, network, rate, share)

@@ -120,7 +120,12 @@ def _judge_all(
     row = _judge(folder, implant, truth, defective, write)
     for name, way in output.rivals.items():
         pause()
-        row |= _judge_rival(folder, name, way(defective.mask), truth, defective, write)
+        other = way(defective.mask)
+        write_volume(folder / f"{name}_impl.nrrd", other, defective.spacing, defective.place)
+        found = score(other, truth.mask, defective.mask, defective.spacing)
+        figures = f"{found.dice:.4f}   10mm {found.bdice_10mm:.4f}   HD95 {found.hd95_mm:.3f}"
+        write(f"{name}: Dice {figures}")
+        row |= {f"{name}_{figure}": value for figure, value in asdict(found).items()}
     if output.truth:
         write_volume(folder / "true_impl.nrrd", truth.mask, truth.spacing, truth.place)
     return row
@@ -166,21 +171,6 @@ def _judge(
     write_text_whole(path, yaml.safe_dump(table, sort_keys=False))
     mirror_row = {f"mirror_{name}": value for name, value in asdict(plain).items()}
     return {"eval_metrics_path": str(path), **asdict(found), **mirror_row}
-
-
-def _judge_rival(
-    folder: Path,
-    name: str,
-    implant: np.ndarray,
-    truth: Volume,
-    defective: Volume,
-    write: Callable[[str], None],
-) -> dict[str, Any]:
-    """Write another way's implant and return its figures under its name."""
-    write_volume(folder / f"{name}_impl.nrrd", implant, defective.spacing, defective.place)
-    found = score(implant, truth.mask, defective.mask, defective.spacing)
-    write(f"{name}: Dice {found.dice:.4f}   10mm {found.bdice_10mm:.4f}   HD95 {found.hd95_mm:.3f}")
-    return {f"{name}_{figure}": value for figure, value in asdict(found).items()}
 
 
 def scores_of(row: dict[str, Any], prefix: str = "") -> Scores:

@@ -9,21 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
-from torch import nn
 
-from trainers.common.checkpoint import CheckpointFolder, load_checkpoint
+from trainers.common.checkpoint import load_checkpoint
 from trainers.common.counted_run import CountedRun
 from trainers.common.ema import Ema
 from trainers.common.errors import SettingsError
 from trainers.common.files import expanded, name_also
 from trainers.common.loading import EpochLoader
-from trainers.common.precision import Precision
-from trainers.common.ranks import Ranks
-from trainers.common.reporter import Reporter
 from trainers.common.resuming import find_checkpoint, restore_and_warn
 from trainers.common.settings_parser import plain
-from trainers.common.stopping import StopRequest
 from trainers.common.weights import SUFFIX, read_weights
 from trainers.voxelization.data import VoxelPairs
 from trainers.voxelization.dpsr import DPSR
@@ -54,19 +48,10 @@ class VoxelPosition:
 class VoxelRun(CountedRun):
     """What the functions of the loop share."""
 
-    settings: argparse.Namespace
-    ranks: Ranks
-    reporter: Reporter
-    folder: CheckpointFolder
-    stop: StopRequest
     loader: EpochLoader[VoxelPairs]
     judged_by: EpochLoader[VoxelPairs]
     network: Voxelizer
-    model: nn.Module
     solver: DPSR
-    optimiser: torch.optim.Optimizer
-    precision: Precision
-    ema: Ema | None
     rate: float
     orientation: Orientation
     position: VoxelPosition = field(default_factory=VoxelPosition)
