@@ -44,6 +44,19 @@ def refused(parser: SettingsParser, capsys, *arguments: str) -> str:
     return told
 
 
+def test_of_flags_that_are_refused_together_the_one_given_is_named(
+    parser: SettingsParser, tmp_path: Path, capsys
+) -> None:
+    parser.refuse("--gate", "--gate_epochs", reason="no gate ends a run")
+    assert (
+        refused(parser, capsys, "--gate_epochs", "3")
+        == "error: --gate_epochs: no gate ends a run\n"
+    )
+    config = tmp_path / "c.yaml"
+    config.write_text("gate_epochs: 3\n")
+    assert "gate_epochs: no gate ends a run" in refused(parser, capsys, f"--config={config}")
+
+
 def test_json_with_comments_is_read_and_flags_win(parser: SettingsParser, tmp_path: Path) -> None:
     config = tmp_path / "c.json"
     config.write_text(
