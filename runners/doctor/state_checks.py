@@ -139,7 +139,7 @@ def check_supervisors(state: StateDirectory) -> Iterator[Check]:
         run = read_run(state, run_id)
         if run.pause is not None:
             text = f"{run_id}: {pause_text(run.pause, run_id)}"
-            yield Check("paused", "WARN", text, f"fresnel-tui continue {run_id}")
+            yield Check("paused", "WARN", text, f"`fresnel-tui continue {run_id}`")
 
 
 def check_containment() -> Check:

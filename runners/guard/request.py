@@ -133,6 +133,6 @@ def _budget(name: str, text: str, budget: str | None) -> str | None:
     if stripped.endswith("%") and budget is None:
         raise WrongInput(
             f"{name} {text}: a part of which budget?",
-            "fresnel-tui session budget 100 sets one",
+            "`fresnel-tui session budget 100` sets one",
         )
     return stripped

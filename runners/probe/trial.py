@@ -200,5 +200,5 @@ def _explain(run: Run, batch: int) -> None:
     cause = verdict.cause if isinstance(verdict, Diagnosis) else verdict.message
     raise TrialFailed(
         f"batch {batch} failed for a reason other than memory: {cause}",
-        f"fresnel-tui diagnose {run.id}",
+        f"`fresnel-tui diagnose {run.id}`",
     )

@@ -151,13 +151,13 @@ def _checkpoint_problems(found: CheckpointFacts, gpus: int) -> Iterator[tuple[st
             yield (
                 f"its tensors were on {device}, the run sees {gpus_text(gpus)}; programs that do "
                 "not map them elsewhere cannot load it",
-                f"fresnel-tui checkpoint remap {found.path}",
+                f"`fresnel-tui checkpoint remap {found.path}`",
             )
     if found.wrappers and not any("module" in key.split(".") for key in found.current):
         names = ", ".join(found.wrappers)
         yield (
             f"its keys begin with {names}; programs that do not expect it find no weights",
-            f"fresnel-tui checkpoint strip {found.path}",
+            f"`fresnel-tui checkpoint strip {found.path}`",
         )
 
 

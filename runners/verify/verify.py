@@ -50,7 +50,7 @@ class VerificationFailed(FresnelError):
         self.advice = first.advice
         """What mends the first of them."""
         by_command = (
-            f"all of it: fresnel-tui verify {spec.preset}; launch all the same: --no-verify"
+            f"all of it: `fresnel-tui verify {spec.preset}`; launch all the same: --no-verify"
         )
         super().__init__(
             f"{spec.name} was not launched: {self.problem}",

@@ -119,7 +119,7 @@ def test_what_cannot_be_resumed_says_why(cli: CommandLine) -> None:
     live = cli.launch(preset(cli), HOLD="1")
     eventually(lambda: leader(live) and "from" in live.output.read_text())
     refused = cli.run("launch", "--resume", live.id, exits=2).stderr
-    assert f"{STOP_IT_FIRST}: fresnel-tui stop {live.id} --wait" in refused
+    assert f"{STOP_IT_FIRST}: `fresnel-tui stop {live.id} --wait`" in refused
     bare = cli.command("true")
     cli.run("wait", bare.id)
     refused = cli.run("launch", "--resume", bare.id, exits=3).stderr

@@ -38,7 +38,7 @@ def run_cost(arguments: argparse.Namespace) -> None:
     if arguments.planned or arguments.budget is not None:
         raise WrongInput(
             "cost: only `cost plan` takes presets and a budget",
-            "fresnel-tui session budget --budget 100 sets a budget",
+            "`fresnel-tui session budget --budget 100` sets a budget",
         )
     state = StateDirectory()
     tend(state)

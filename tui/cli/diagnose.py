@@ -33,7 +33,9 @@ def run_diagnose(arguments: argparse.Namespace) -> None:
     tend(state)
     run = find_run(state, arguments.run)
     if run.is_live:
-        raise WrongInput(f"`{run.id}` is {run.state}: it has not ended", "fresnel-tui logs -f RUN")
+        raise WrongInput(
+            f"`{run.id}` is {run.state}: it has not ended", "`fresnel-tui logs -f RUN`"
+        )
     load_signatures()  # a mistake in the user's own is said at once, with its place
     verdict = diagnose_run(run)
     if arguments.json:

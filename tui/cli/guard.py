@@ -89,7 +89,7 @@ def _set(state: StateDirectory, arguments: argparse.Namespace) -> None:
 
 def _postpone(state: StateDirectory, text: str | None) -> None:
     if text is None:
-        raise WrongInput("guard postpone: for how long?", "fresnel-tui guard postpone 1h")
+        raise WrongInput("guard postpone: for how long?", "`fresnel-tui guard postpone 1h`")
     seconds = length_of("guard postpone", text, may_be_nothing=True) or 0.0
     try:
         postpone(state, seconds)

@@ -64,7 +64,7 @@ def run_remedy(arguments: argparse.Namespace) -> int:
     if not proposals:
         echo("no remedy is known for this; --all shows what could be tried")
     elif any(not proposal.obstacle for proposal in proposals):
-        echo(f"\nfresnel-tui remedy {run.id} --apply NAME launches it; several go together")
+        echo(f"\n`fresnel-tui remedy {run.id} --apply NAME` launches it; several go together")
     return ExitCode.DONE
 
 

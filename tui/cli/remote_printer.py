@@ -6,7 +6,7 @@ import re
 import sys
 
 from runners.model.errors import FresnelError
-from runners.places.ssh.commands_there import named_from_here
+from runners.places.ssh.commands_there import advised_from_here, named_from_here
 from tui.cli.output import write_bytes
 from tui.views.safe import safe, safe_json
 
@@ -79,7 +79,7 @@ class RemotePrinter:
 
     def _print_json(self, line: str) -> None:
         try:
-            value = json.loads(line)
+            value = advised_from_here(json.loads(line), self._machine)
         except (ValueError, RecursionError):
             raise FresnelError(f"an answer that is not JSON: {line[:200]!r}") from None
         indent = 2 if sys.stdout.isatty() else None

@@ -52,7 +52,7 @@ def run_session(arguments: argparse.Namespace) -> None:
     elif arguments.what == "budget":
         amount = arguments.amount if arguments.amount is not None else arguments.budget
         if amount is None:
-            raise WrongInput("session budget: name the amount", "fresnel-tui session budget 150")
+            raise WrongInput("session budget: name the amount", "`fresnel-tui session budget 150`")
         session = change_budget(state, amount)
         echo(f"budget of the session: {dollars(Decimal(session.budget or 0))}")
     else:

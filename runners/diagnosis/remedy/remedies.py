@@ -72,7 +72,7 @@ def open_case(state: StateDirectory, run: Run, verdict: Diagnosis | NotKnown | N
     Raises WrongInput while it is live, NotFound when its plan or spec is gone.
     """
     if run.is_live:
-        raise WrongInput(f"`{run.id}` is {run.state}: it has not ended", "fresnel-tui stop RUN")
+        raise WrongInput(f"`{run.id}` is {run.state}: it has not ended", "`fresnel-tui stop RUN`")
     if run.plan is None:
         raise NotFound(f"{run.id}: its plan is missing", "launch it from its preset or command")
     return Case(state, run, relaunch_spec(state, run), verdict)

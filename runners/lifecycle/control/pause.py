@@ -36,7 +36,7 @@ def pause(state: StateDirectory, run: Run) -> Run:
     """
     directory = _pausable(state, run, "pause")
     if run.pause is not None:
-        raise WrongInput(f"{run.id} is paused already", f"fresnel-tui continue {run.id}")
+        raise WrongInput(f"{run.id} is paused already", f"`fresnel-tui continue {run.id}`")
     # Written first: whoever looks in between sees who it is.
     note = Pause(user_name(), time.time())
     replace(directory.pause, msgspec.json.encode(note))

@@ -39,7 +39,7 @@ def resume_run(state: StateDirectory, run: Run, spec: RunSpec | None = None) -> 
     """
     if run.is_live:
         raise WrongInput(
-            f"{run.id} is still {run.state}", f"stop it first: fresnel-tui stop {run.id} --wait"
+            f"{run.id} is still {run.state}", f"stop it first: `fresnel-tui stop {run.id} --wait`"
         )
     found = newest_checkpoint(run)
     base = relaunch_spec(state, run) if spec is None else spec

@@ -16,7 +16,7 @@ from runners.places.actions import (
     outcome_of,
 )
 from runners.places.ssh.bounds import require_answer
-from runners.places.ssh.commands_there import named_from_here
+from runners.places.ssh.commands_there import advised_from_here, named_from_here
 from runners.places.ssh.frames import FoundAnswer
 from runners.places.ssh.link import Link, LinkState, link_text
 from runners.places.ssh.output_mirror import MirroredLog
@@ -90,7 +90,8 @@ class SshPlace:
         def taken(answer: FoundAnswer | None, problem: str) -> None:
             if answer is not None:
                 require_answer(answer.found)
-            done(None if answer is None else answer.found, named_from_here(problem, self.name))
+            found = None if answer is None else advised_from_here(answer.found, self.name)
+            done(found, named_from_here(problem, self.name))
 
         folder = self.link.ssh.host.folder
         asked = {"do": "ask", "question": question, "subjects": list(subjects), "folder": folder}

@@ -38,5 +38,5 @@ def diagnosis_pairs(
 def remedy_pairs(verdict: Diagnosis | NotKnown) -> list[tuple[str, str]]:
     """Return what `fresnel-tui remedy` can do about it by itself; nothing where it knows none."""
     names = remedies_for(verdict)
-    text = f"{', '.join(names)} (fresnel-tui remedy RUN; d in the panel)"
+    text = f"{', '.join(names)} (`fresnel-tui remedy RUN`; d in the panel)"
     return [("remedies", text)] if names else []

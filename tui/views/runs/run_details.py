@@ -151,7 +151,7 @@ def _state(view: RunView, waits: Sequence[str], error: str) -> Pairs:
 
         pairs += stack_pairs(Path(run.directory), time.time())
     if view.asks is not None:
-        pairs.append(("asks", f"{asks_text(view)}; fresnel-tui attach {run.id} answers"))
+        pairs.append(("asks", f"{asks_text(view)}; `fresnel-tui attach {run.id}` answers"))
     for alert in view.alerts[-_MOST_ALERTS:]:
         pairs.append(("alert", f"⚠ {clock(alert.time)}  {alert.text}"))
     stop = run.record.stop if run.record else None
