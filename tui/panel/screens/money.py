@@ -228,6 +228,8 @@ def _side_by_side(tables: list[list[Text]], room: int) -> Iterator[Text]:
             width += _BETWEEN + tables[count][0].cell_len
             count += 1
         shelf, tables = tables[:count], tables[count:]
+        if count > 1:  # their columns would read as those of one table
+            shelf = [[head, Text("─" * head.cell_len), *rows] for head, *rows in shelf]
         blanks = [Text(" " * table[0].cell_len) for table in shelf]
         for row in range(max(map(len, shelf))):
             parts = [*zip(shelf, blanks, strict=True)]
