@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from textual.pilot import Pilot
-from textual.widgets import Input
+from textual.widgets import Input, OptionList
 
 from runners.lifecycle.control import start as control_start
 from runners.model.errors import WrongInput
@@ -22,6 +22,7 @@ from tui.panel.widgets.launch.fields import FormField
 from tui.panel.widgets.launch.form import LaunchForm
 from tui.panel.widgets.launch.plan_view import PlanView
 from tui.views.runs import form_plan, launch_choices
+from tui.views.runs.launch_choices import LaunchChoice
 
 TURNS = (0, 1, 2, 4, 7, 11, 20, 40)
 """Turns of the panel's loop between the form and Escape: from nothing to its first fields."""
@@ -179,3 +180,33 @@ async def test_what_is_refused_stands_in_the_form_again_until_it_is_launched(
         await pilot.press("n")
         await until(pilot, lambda: app.screen.query_one(LaunchForm).single is not None)
         assert app.screen.query_one(LaunchForm).typed() == {}
+
+
+async def test_a_held_arrow_fills_the_form_where_it_stops(
+    app: PanelApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A form takes longer to fill than a key to repeat."""
+    filled: list[str] = []
+    gate, load = asyncio.Event(), LaunchForm.load
+
+    async def held_up(widget: LaunchForm, choice: LaunchChoice, *more: Any) -> None:
+        filled.append(choice.entry.name)
+        await gate.wait()
+        await load(widget, choice, *more)
+
+    async with app.run_test(size=(168, 40)) as pilot:
+        await until(pilot, lambda: app.snapshot is not None)
+        monkeypatch.setattr(LaunchForm, "load", held_up)
+        app.simulate_key("n")
+        await until(pilot, lambda: bool(filled))
+        screen = form(app)
+        assert screen is not None
+        names = screen.presets.query_one(OptionList)
+        for row in range(4):
+            names.highlighted = row
+            for _ in range(100):
+                await asyncio.sleep(0)
+        assert len(filled) == 1
+        gate.set()
+        await until(pilot, lambda: screen.choice == screen.presets.choice)
+        assert len(filled) <= 3 and filled[-1] == screen.presets.choice.entry.name

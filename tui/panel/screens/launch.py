@@ -173,6 +173,9 @@ class LaunchScreen(FormDialog):
     async def _choose(self, message: PresetList.ChoiceMoved) -> None:
         if not is_open(self) or (message.choice == self.choice and not self._is_read_anew):
             return
+        # Under a held key the cursor is further by now: a form fills slower than a key repeats.
+        if self.presets.choice not in (None, message.choice):
+            return
         keeps, self._moves = self._moves, False
         if not keeps and not self._is_read_anew and not self._is_filling:
             self._draft.keep(self.form.typed())
