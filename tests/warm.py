@@ -134,10 +134,10 @@ class WarmServer:
         return mine
 
 
-COMMANDS = WarmServer("tui.cli.*", "tui.agent.*")
+COMMANDS = WarmServer("tui.cli.*", "tui.cli.commands.*", "tui.agent.*")
 """What a headless command imports, and what ssh starts on a machine."""
 PANELS = WarmServer(
-    *("tui.cli.*", "tui.panel.*", "tui.panel.cockpit.*"),
+    *("tui.cli.*", "tui.cli.commands.*", "tui.panel.*", "tui.panel.cockpit.*"),
     *("tui.panel.screens.*", "tui.panel.widgets.*"),
     LANG="C.UTF-8",
 )

@@ -2,6 +2,7 @@
 
 import argparse
 from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
 
 from runners import __version__
@@ -9,7 +10,6 @@ from runners.model.errors import WrongInput
 from runners.model.trailing_command import split_at_dashes
 from runners.state.layout import preset_folders
 from tui.cli.command_table import ALIASES, COMMANDS
-from tui.cli.declaring import declare as declare_block
 from tui.cli.host_option import REMOTE_COMMANDS, host_help
 from tui.cli.parsing import CommandParser, UsageError
 from tui.views.panel_options import add_panel_options, spread_overrides
@@ -102,9 +102,8 @@ def declare(parser: CommandParser, name: str) -> None:
         parser.add_argument("--host", metavar="HOST", help=host_help(name))
     function = name.replace("-", "_")
     parser.set_defaults(command_name=name, action=f"{command.done}:run_{function}")
-    if name == "up":
-        parser.takes_words_anywhere = True  # its flags stand between ADDRESS and PRESET
-    declare_block(parser, name)
+    declaring = import_module(f"tui.cli.commands.{command.declared}")
+    getattr(declaring, f"declare_{function}")(parser)
 
 
 def overall_help() -> str:

@@ -1,13 +1,13 @@
-"""Every headless command by name: what it is for, and what does it."""
+"""Every headless command by name: what it is for, where its flags are declared, what does it."""
 
 from typing import NamedTuple
 
 
 class Command(NamedTuple):
-    """One command: its file in `tui.cli`, and its help; its flags stand in `commands.txt`.
+    """One command: its file in `tui.cli`, its help, and its flags' file in `tui.cli.commands`.
 
-    The function there is called by its name: `run_stop` does it and returns the exit code, None
-    for 0.
+    The functions there are called by its name: `declare_stop` has its flags, `run_stop` does it and
+    returns the exit code, None for 0.
     """
 
     done: str
@@ -16,6 +16,7 @@ class Command(NamedTuple):
     json: bool = True
     """False for what is a conversation with a person, which no program reads."""
     section: str = ""
+    declared: str = ""
 
 
 _LAUNCHING = {
@@ -24,6 +25,8 @@ _LAUNCHING = {
     "verify": Command("verify", "check what launch would run, and start nothing; exit 1 on a FAIL"),
     "probe": Command("probe", "find the largest batch that fits, by short real runs"),
     "remedy": Command("remedy", "show remedies for an ended run, and relaunch it with them"),
+}
+_ENDING = {
     "stop": Command("stop", "stop runs step by step; asked again, take the next step now"),
     "kill": Command("stop", "end runs at once by SIGKILL: no checkpoint is written"),
     "pause": Command("pause", "stop runs where they are (SIGSTOP); their GPUs stay theirs"),
@@ -73,8 +76,10 @@ _MONEY = {
     "prices": Command("prices", "show the known prices of GPU time; update them"),
     "guard": Command("guard", "stop runs at a budget, an age or idleness, without the panel"),
 }
-_HOSTS = {
+_UP = {
     "up": Command("up", "a machine added, set up, pushed to, and a run started: once asked"),
+}
+_HOSTS = {
     "host": Command("host", "rented machines: add, set up, test, end"),
     "push": Command("push", "copy what a preset needs to a rented machine"),
     "fetch": Command("fetch", "copy results from a rented machine, verified by hash"),
@@ -99,19 +104,21 @@ _MACHINE = {
     "completion": Command("completion", "print the script that completes commands in a shell"),
     "schema": Command("schema", "print the JSON Schema of what commands print with --json"),
 }
-_SECTIONS = {
-    "launch and end": _LAUNCHING,
-    "look": _LOOKING,
-    "label and clean up": _LABELLING,
-    "money": _MONEY,
-    "rented machines": _HOSTS,
-    "machine and set-up": _MACHINE,
-}
-"""Those of the help over all."""
+_GROUPS = (
+    ("launch and end", "launching", _LAUNCHING),
+    ("launch and end", "ending", _ENDING),
+    ("look", "looking", _LOOKING),
+    ("label and clean up", "labelling", _LABELLING),
+    ("money", "money", _MONEY),
+    ("rented machines", "launching", _UP),
+    ("rented machines", "hosts", _HOSTS),
+    ("machine and set-up", "machine", _MACHINE),
+)
+"""Sections of the help over all, each with the file that declares its commands' flags."""
 
 COMMANDS = {
-    name: command._replace(section=section)
-    for section, commands in _SECTIONS.items()
+    name: command._replace(section=section, declared=declared)
+    for section, declared, commands in _GROUPS
     for name, command in commands.items()
 }
 ALIASES = {alias: name for name, command in COMMANDS.items() for alias in command.aliases}

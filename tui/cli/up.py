@@ -23,7 +23,7 @@ from runners.places.ssh.rental import require_address
 from runners.places.ssh.ssh import Ssh
 from runners.state.layout import StateDirectory
 from tui.cli.arguments import parse, split_command
-from tui.cli.declaring import declare
+from tui.cli.commands.launching import up_options
 from tui.cli.host import check_price
 from tui.cli.host_run import run_remotely
 from tui.cli.host_setup import SetupWishes, set_up_machine
@@ -91,7 +91,7 @@ def _launch_of(arguments: argparse.Namespace) -> argparse.Namespace:
     if before[1:2] != [arguments.address]:
         raise WrongInput("the address comes first", "fresnel-tui up ADDRESS PRESET")
     own = CommandParser(prog="fresnel-tui up", allow_abbrev=False, add_help=False)
-    declare(own, "+ up-options")
+    up_options(own)
     _, rest = own.parse_known_args(before[2:])
     line = ["launch", *rest, *([] if command is None else ["--", *command])]
     launch = parse(line)
