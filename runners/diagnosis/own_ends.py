@@ -41,7 +41,7 @@ def _own_doing(evidence: Evidence, looked: tuple[str, ...]) -> Diagnosis | None:
     cause = ending_text(ending, evidence.exit_code)
     if evidence.state is State.CANCELLED:
         return Diagnosis("cancelled", "", cause, "", ("the queue it was taken out of",), looked)
-    remedy, rests = "", "the stop this panel carried out"
+    remedy, rests = "", "the stop that fresnel-tui carried out"
     match ending["cause"]:
         case (
             EndingCause.COMPLETED

@@ -14,7 +14,7 @@ from textual.widgets.option_list import Option
 from runners.host.clock import local_time
 from tui.panel.command_log import CommandLog, Undone
 from tui.panel.screen_keys import COMMAND_KEYS
-from tui.panel.screens.dialogs import Dialog
+from tui.panel.screens.dialogs import ListDialog
 from tui.panel.terminal.osc import describe_sent, osc52, send
 
 _SCRIPT = "fresnel-commands.sh"
@@ -22,7 +22,7 @@ _SHOWN = 240
 """Letters of a command: one about forty runs would leave no room for the others."""
 
 
-class CommandScreen(Dialog[None]):
+class CommandScreen(ListDialog[None]):
     """A line per command; `y` copies the one under the cursor, `w` writes them all."""
 
     BINDINGS: ClassVar[list[BindingType]] = COMMAND_KEYS

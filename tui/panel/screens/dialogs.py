@@ -13,6 +13,7 @@ from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.content import Content
 from textual.screen import ModalScreen, Screen
+from textual.widget import Widget
 from textual.widgets import Button, Input, OptionList, Static
 
 from runners.model.errors import FresnelError
@@ -90,15 +91,17 @@ class ListDialog(Dialog[Result]):
         getattr(self.query_one(OptionList), f"action_cursor_{way}")()
 
 
-class PageScroll(VerticalScroll):
-    """A text that scrolls by the keys of lists and logs, too."""
+TEXT_KEYS: list[BindingType] = [
+    hotkey("j", "rows(1)", "a line down or up"),
+    hotkey("k", "rows(-1)", "a line down or up"),
+    *paging_keys(),
+    hotkey("G", "scroll_end", "the end"),
+]
+"""A text scrolls by the keys of lists and logs, too."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        hotkey("j", "rows(1)", "a line down or up"),
-        hotkey("k", "rows(-1)", "a line down or up"),
-        *paging_keys(),
-        hotkey("G", "scroll_end", "the end"),
-    ]
+
+class ScrollsByKeys(Widget):
+    """What the keys of a text do."""
 
     def action_rows(self, by: int) -> None:
         """So many lines down."""
@@ -107,6 +110,13 @@ class PageScroll(VerticalScroll):
     def action_page(self, screens: float) -> None:
         """So many screens down."""
         self.action_rows(round(screens * max(2, self.size.height)))
+
+
+# Behind Textual's own class: of the first, Textual takes the style.
+class PageScroll(VerticalScroll, ScrollsByKeys):
+    """A text that scrolls."""
+
+    BINDINGS: ClassVar[list[BindingType]] = TEXT_KEYS
 
 
 def form_buttons(verb: str, button_id: str) -> ComposeResult:

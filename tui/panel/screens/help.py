@@ -27,7 +27,7 @@ from tui.panel.screen_keys import (
     PICTURES_KEYS,
     SETTINGS_KEYS,
 )
-from tui.panel.screens.dialogs import Dialog
+from tui.panel.screens.dialogs import TEXT_KEYS, Dialog, ScrollsByKeys
 from tui.panel.widgets.gpu.pane import GpuPane
 from tui.panel.widgets.log.area import LogArea
 from tui.panel.widgets.log.pane import LogPane
@@ -105,9 +105,10 @@ class HelpScreen(Dialog[None]):
         self.set_class(self.app.size.width >= _WIDE, "-spread")
 
 
-class _KeyPage(ScrollView):
+class _KeyPage(ScrollView, ScrollsByKeys):
     """The page, drawn line by line: a table of all keys would be laid out anew for each frame."""
 
+    BINDINGS: ClassVar[list[BindingType]] = TEXT_KEYS
     DEFAULT_CSS = "_KeyPage { scrollbar-gutter: stable; }"
 
     def __init__(self, tables: dict[str, list[tuple[str, str]]]) -> None:

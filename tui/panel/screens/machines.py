@@ -13,7 +13,7 @@ from textual.widgets import OptionList
 from textual.widgets.option_list import Option
 
 from tui.panel.hotkeys import HintRows, hotkey, key_hints
-from tui.panel.screens.dialogs import Dialog
+from tui.panel.screens.dialogs import ListDialog
 from tui.views.safe import safe_cell
 
 _EVERY_S = 1.0
@@ -29,7 +29,7 @@ class MachineLine(NamedTuple):
     is_reached: bool
 
 
-class MachinesScreen(Dialog[tuple[str, str] | None]):
+class MachinesScreen(ListDialog[tuple[str, str] | None]):
     """Returns what to do and the machine's name, or None."""
 
     BINDINGS: ClassVar[list[BindingType]] = [

@@ -17,7 +17,7 @@ from runners.model.errors import WrongInput
 from runners.state.layout import StateDirectory
 from tui.panel.hotkeys import hotkey
 from tui.panel.panel_memory import recall, remember
-from tui.panel.screens.dialogs import Dialog, LineScreen, ListDialog, if_answered
+from tui.panel.screens.dialogs import LineScreen, ListDialog, if_answered
 from tui.views.runs.run_sort import NAMED, SortKey, parse_sort
 from tui.views.runs.run_table import TableChoice
 
@@ -136,7 +136,7 @@ class SortScreen(ListDialog[str | None]):
         return Text(f"{'▼' if present.descending else '▲'} {shown} {name}", style="bold")
 
 
-class ViewsScreen(Dialog[SavedView | None]):
+class ViewsScreen(ListDialog[SavedView | None]):
     """Returns the view that was chosen; saves and deletes them here."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
