@@ -100,8 +100,7 @@ class LaunchScreen(FormDialog):
     @property
     def _own_choices(self) -> list[LaunchChoice]:
         """What is there before any preset was read."""
-        old = self._old.get(self.planner.name)
-        return [*([old] if old is not None else []), own_command()]
+        return [*filter(None, [self._old.get(self.planner.name)]), own_command()]
 
     def _show_machine(self) -> None:
         name, several = self.planner.name, len(self.planners) > 1
@@ -173,8 +172,7 @@ class LaunchScreen(FormDialog):
     async def _choose(self, message: PresetList.ChoiceMoved) -> None:
         if not is_open(self) or (message.choice == self.choice and not self._is_read_anew):
             return
-        # Under a held key the cursor is further by now: a form fills slower than a key repeats.
-        if self.presets.choice not in (None, message.choice):
+        if self.presets.has_left(message.choice):
             return
         keeps, self._moves = self._moves, False
         if not keeps and not self._is_read_anew and not self._is_filling:
@@ -200,8 +198,7 @@ class LaunchScreen(FormDialog):
         if message.typed:
             self.form.type_command(message.typed)
         shown = self.focus_chain  # without those of the part that is folded
-        fields = [field for field in self.form.query(FormField) if field.input in shown]
-        if fields:
+        if fields := [field for field in self.form.query(FormField) if field.input in shown]:
             # The list folds away meanwhile: scrolled to where it stood, the field would be gone.
             fields[0].input.focus(scroll_visible=False)
             self.form.scroll_home(animate=False)

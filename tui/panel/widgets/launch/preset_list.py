@@ -86,6 +86,10 @@ class PresetList(Vertical):
         place = self.query_one(OptionList).highlighted
         return self._shown[place] if place is not None and place < len(self._shown) else None
 
+    def has_left(self, choice: LaunchChoice) -> bool:
+        """Whether the cursor is on another one by now: keys repeat faster than a form is filled."""
+        return self.choice not in (None, choice)
+
     def set_choices(self, choices: Sequence[LaunchChoice], keep: str = "") -> None:
         """List these choices.
         The cursor goes to the one called `keep`, else to the first that can run and needs nothing
