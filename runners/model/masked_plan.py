@@ -40,7 +40,7 @@ def mask_tree(tree: Mapping[str, Any], known: Iterable[str] = ()) -> MaskedTree:
         # The longest first: one may be a part of another.
         pattern = re.compile("|".join(map(re.escape, sorted(values, key=len, reverse=True))))
         masked = _scrubbed(masked, pattern)
-    return MaskedTree(masked, _differences(masked, tree))
+    return MaskedTree(masked, {place: leaf for place, _, leaf in _masked_leaves(masked, tree)})
 
 
 def mask_keys(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -180,10 +180,6 @@ def leaves(tree: Any, place: str = "") -> Iterable[tuple[str, Any]]:
 def _place_in(place: str, items: Sequence[Any], i: int) -> str:
     """The place of item `i` of the list at `place`: a parameter's is its name."""
     return str(items[i]["name"]) if place.endswith(".parameters") else str(i)
-
-
-def _differences(masked: Any, real: Any) -> dict[str, Any]:
-    return {place: value for place, _, value in _masked_leaves(masked, real)}
 
 
 def _masked_leaves(masked: Any, real: Any) -> list[tuple[str, Any, Any]]:

@@ -56,7 +56,7 @@ def choose(offers: Sequence[Offer]) -> MachineChoice:
     best = min(free, key=_order)
     free = [offer for offer in free if offer.waiting == best.waiting]
     others = len(free) - 1
-    rate = _rate(best)
+    rate = "no price is known" if best.rate is None else f"${best.rate:,.2f}/h"
     if not others:
         why = f"{rate}, the only one that is free"
     elif all(offer.rate == best.rate for offer in free):
@@ -82,7 +82,3 @@ def _order(offer: Offer) -> tuple[int, bool, Decimal, int, str]:
     # One without a price is not free of charge: it comes after those whose price is known.
     rate = offer.rate or Decimal(0)
     return offer.waiting, offer.rate is None, rate, offer.left, offer.machine
-
-
-def _rate(offer: Offer) -> str:
-    return "no price is known" if offer.rate is None else f"${offer.rate:,.2f}/h"

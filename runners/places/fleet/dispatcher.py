@@ -197,7 +197,7 @@ class Dispatcher:
             return self._end(launch, machine=machine, runs=tuple(made))
         if exit_code != ExitCode.DENIED:
             return self._end(launch, problem=f"{machine}: {why}", exit_code=exit_code)
-        reason = _first_line(why) or "refused"
+        reason = why.partition("\n")[0].removeprefix("fresnel-tui: ") or "refused"
         self._fleet.refused(launch, machine, reason)
         freed = {**_NOT_ASKED, "request": "", "choice": "", "looked": 0.0}
         return self._save(launch, **freed, reason=f"{machine}: {reason}")
@@ -252,10 +252,6 @@ def _environment(launch: WaitingLaunch) -> dict[str, str]:
         REQUEST: launch.request,
         UNATTENDED: "0" if launch.attended else "1",
     }
-
-
-def _first_line(text: str) -> str:
-    return text.partition("\n")[0].removeprefix("fresnel-tui: ")
 
 
 def start_dispatcher(state: StateDirectory) -> None:

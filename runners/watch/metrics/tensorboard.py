@@ -123,7 +123,7 @@ def _value(message: bytes) -> tuple[str, float | None]:
         if number == 1 and isinstance(value, bytes):
             tag = value.decode("utf-8", "replace")
         elif number == 2 and kind == 5 and isinstance(value, int):
-            scalar = _float(value)
+            scalar = float(struct.unpack("<f", value.to_bytes(4, "little"))[0])
         elif number == 8 and isinstance(value, bytes):
             scalar = _tensor(value)
     return tag, scalar
@@ -173,10 +173,6 @@ def _listed(number: int, kind: int, value: int | bytes) -> list[float]:
         item, at = _varint(value, at)
         found.append(float(item - (1 << 64) if item >> 63 else item))
     return found
-
-
-def _float(bits: int) -> float:
-    return float(struct.unpack("<f", bits.to_bytes(4, "little"))[0])
 
 
 def fields(message: bytes) -> Iterator[Field]:
