@@ -126,7 +126,7 @@ def test_a_pushed_preset_is_planned_with_its_things_there() -> None:
 
 
 def test_the_machine_stands_before_the_command() -> None:
-    given = launch_command(_launch("--gpus", "1", "--", "sh", "--host", "x"))
+    given = launch_command(_launch("--gpus", "1", "--", "sh", "--host", "x"), waits=False)
     assert given[given.index("--") :] == ["--", "sh", "--host", "x"]
     assert given[given.index("--host") + 1] == "amd"
     assert "--no-queue" in given
