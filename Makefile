@@ -1,7 +1,7 @@
 # make run      set up everything and watch a real model train (PRESET=name for another preset)
 # make test     everything that is checked: lint, types, import contracts, tests
 # make test-quick    a minute for whoever changes a room: ROOM=runners/cost, or what differs from main
-# make test-oldest   unit and process tests on Python 3.10, where there is one
+# make test-oldest   unit and process tests on Python 3.10, where there is one, with the oldest libraries that are supported
 # make test-newest   the same with the newest of every dependency, and which differ from constraints.txt
 # make coverage which lines of tui and runners the tests run, in all processes: build/coverage/report.md
 # make lock     constraints.txt anew: the versions that make takes
@@ -84,7 +84,8 @@ test-quick: $(STAMP)
 test-random: $(STAMP)
 	$(BIN)/python -m pytest -n $(WORKERS) -m hypothesis --hypothesis-profile=random
 
-# The panel and the core on the oldest supported Python that can be found, in an environment of its own.
+# The panel and the core on the oldest supported Python that can be found, in an environment of its
+# own, with the oldest supported versions of what they need.
 test-oldest:
 	@for python in python3.10 $${PYENV_ROOT:-$$HOME/.pyenv}/versions/3.10.*/bin/python none; do \
 		$$python -c 'import sys; sys.exit(sys.version_info[:2] != (3, 10))' 2>/dev/null && break; \
@@ -93,6 +94,7 @@ test-oldest:
 	echo "on $$($$python --version)"; \
 	{ test -d $(VENV)-oldest || $$python -m venv $(VENV)-oldest; } && \
 	$(VENV)-oldest/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[oldest]' && \
+	$(VENV)-oldest/bin/python -m pip install --quiet --disable-pip-version-check $$($(VENV)-oldest/bin/python tests/least.py) && \
 	$(VENV)-oldest/bin/python -m pytest -n $(WORKERS) tests/unit tests/process
 
 # What a release of somebody else's will break: the newest of everything, whatever pyproject.toml allows.
