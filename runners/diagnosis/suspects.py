@@ -301,10 +301,8 @@ def unknown_error(
 
 def _raised_at(before: bytes) -> str:
     """`train.py, line 9`: the last place of the traceback that ends here; empty without one."""
-    *_, last = (None, *_FRAME.finditer(before[-_FRAME_AND_SOURCE:]))
-    if last is None:
-        return ""
-    return f"{last[1].decode('utf-8', 'replace')}, line {int(last[2])}"
+    found = [*_FRAME.finditer(before[-_FRAME_AND_SOURCE:])]
+    return f"{found[-1][1].decode('utf-8', 'replace')}, line {int(found[-1][2])}" if found else ""
 
 
 def root_cause(parts: Iterable[LogPart]) -> tuple[int, int] | None:

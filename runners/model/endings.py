@@ -271,7 +271,7 @@ def _cause_text(ending: Ending, code: int | None) -> str:
         case EndingCause.UNKNOWN:
             return "ended, exit code unknown"
         case never:
-            return assert_never(never)
+            return assert_never(never)  # type: ignore[unreachable]
 
 
 def _doubts_text(error: str, left: Sequence[str]) -> str:

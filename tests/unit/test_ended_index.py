@@ -1,6 +1,7 @@
 """The kept rows of ended runs: quick, and never believed when a run says otherwise."""
 
 import os
+import shutil
 import time
 from datetime import datetime, timezone
 from pathlib import Path
@@ -53,6 +54,16 @@ def test_rows_are_kept_and_one_that_changed_is_read_again(tmp_path: Path, monkey
     change_labels(state.run(ids[1]), lambda labels: msgspec.structs.replace(labels, tags=("good",)))
     (changed,) = [row for row in look(state).ended.rows if row.tags]
     assert changed.id == ids[1] and read == [ids[1]]
+
+
+def test_a_run_that_goes_while_it_is_looked_at_has_no_row(tmp_path: Path) -> None:
+    state = StateDirectory(tmp_path)
+    stays, goes = [an_ended_run(state, i, loss=0.1) for i in range(2)]
+    index = look(state)
+    shutil.rmtree(state.run(goes).path)
+    for verify in (True, False):
+        index.refresh([stays, goes, "20261120-101509-gone-0009"], (), verify=verify)
+        assert [row.id for row in index.ended.rows] == [stays]
 
 
 def test_a_run_that_went_is_gone_and_a_damaged_file_is_made_again(tmp_path, monkeypatch) -> None:

@@ -5,7 +5,7 @@ import os
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import TypeVar
+from typing import NoReturn, TypeVar
 
 import msgspec
 
@@ -56,7 +56,7 @@ def run_remotely(arguments: argparse.Namespace) -> int:
     mine: list[str] = arguments.remote_command
     ssh = Ssh(registry, host)
     if arguments.command_name in ("attach", "shell"):
-        return _with_terminal(ssh, mine)
+        _with_terminal(ssh, mine)
     if arguments.command_name == "logs" and arguments.follow and not arguments.json:
         from tui.cli.host_logs import follow_remotely
 
@@ -194,7 +194,7 @@ def _shown_as() -> dict[str, str]:
     return {"COLUMNS": columns} if columns else {}
 
 
-def _with_terminal(ssh: Ssh, command: list[str]) -> int:
+def _with_terminal(ssh: Ssh, command: list[str]) -> NoReturn:
     """Become ssh with a terminal: for joining one, and for a shell."""
     host: RemoteHost = ssh.host
     try:
@@ -204,4 +204,3 @@ def _with_terminal(ssh: Ssh, command: list[str]) -> int:
     echo(f"on {host.name}; what ends it there ends it here")
     # In our place: keys, window size and signals are ssh's own affair then.
     os.execvp("ssh", [*ssh.command("use", terminal=True), "--", host.address, line])
-    return ExitCode.RUN_FAILED

@@ -65,8 +65,8 @@ def open_panel(arguments: Sequence[str]) -> int:
     sys.modules.setdefault("ssl", None)  # type: ignore[arg-type]
     from tui.panel.app import run_panel
 
-    if sys.modules["ssl"] is None:
-        del sys.modules["ssl"]
+    if sys.modules.get("ssl") is None:
+        sys.modules.pop("ssl")
 
     return run_panel(
         options.launch,

@@ -112,7 +112,7 @@ def answer(
         return picture_file.found_pictures(run)
     if question is Question.IMAGE:
         return picture_file.read_image(run, Path(subjects[1]), MOST_IMAGE_BYTES)
-    return assert_never(question)
+    return assert_never(question)  # type: ignore[unreachable]
 
 
 def answer_launch(

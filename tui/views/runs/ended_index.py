@@ -170,7 +170,7 @@ class EndedIndex:
         """Read one run; True when its row is another than before."""
         assert self._known is not None
         stamp = stamp_of(self._state.run(run_id).path)
-        if stamp is None:
+        if not stamp:
             return self._known.pop(run_id, None) is not None
         run = read_run(self._state, run_id)
         row = row_of_ended(run, stamp)
