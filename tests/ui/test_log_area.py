@@ -12,6 +12,7 @@ import pytest
 from textual.app import App, ComposeResult
 from textual.binding import Binding
 from textual.pilot import Pilot
+from textual.screen import ModalScreen
 
 from tests.screen_text import EXPRESSION_PROMPT, LOG_PROMPTS, NO_MATCH
 from tests.support import CEILING_S
@@ -25,6 +26,7 @@ from tui.panel.widgets.log.area import LogArea
 from tui.panel.widgets.log.pane import LogPane
 from tui.panel.widgets.log.watch import (
     CHATTY_FRAME,
+    COVERED_FRAME,
     EFFECT_FRAME,
     FRAME,
     PAUSED_FRAME,
@@ -428,6 +430,21 @@ async def test_two_logs_both_followed(log: Path, tmp_path: Path, width: int, bes
         await pilot.press("|")
         await until(pilot, lambda: len(app.query(LogPane)) == 1)
         assert app.focused is app.pane
+
+
+async def test_below_a_dialog_a_log_is_painted_now_and_then(log: Path) -> None:
+    async with opened(log) as (app, pilot):
+
+        def frame() -> float:
+            return frame_of(app.pane.reader, app, 80)
+
+        assert frame() < COVERED_FRAME
+        await app.push_screen(ModalScreen[None]())
+        assert frame() == COVERED_FRAME, "each painting composes both"
+        append(log, b"what came below\n")
+        app.pop_screen()
+        assert frame() < COVERED_FRAME
+        await until(pilot, lambda: "what came below" in shown(app.pane))
 
 
 def test_where_each_byte_counts_a_log_is_painted_by_screenfuls(

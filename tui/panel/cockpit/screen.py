@@ -357,8 +357,10 @@ class CockpitScreen(PaintedOnce[None]):
         self.remote.next_machine()
 
     def on_screen_resume(self) -> None:
-        """Another screen may have followed other logs."""
+        """Another screen may have followed other logs, or lain over this one's."""
         self.remote.follow()
+        for pane in self.area.query(LogPane):
+            pane.paint()
 
     def on_unmount(self) -> None:
         """The links of other machines end with the panel."""

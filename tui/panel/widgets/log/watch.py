@@ -23,6 +23,8 @@ SPARING_PAUSED_FRAME = 5.0
 """As `PAUSED_FRAME`, where each byte counts."""
 EFFECT_FRAME = 1.0
 """Seconds between paints while a key's effect is to be sent, which goes first."""
+COVERED_FRAME = 1.0
+"""Seconds between paints at least below a dialog, which each of them composes anew."""
 GLANCE = 0.5
 """Seconds between looks without a notice: another host's writes to a shared folder give none."""
 
@@ -30,7 +32,12 @@ _QUIET_POLLS = 6
 
 
 def frame_of(reader: LogReader, app: App[Any], columns: int) -> float:
-    """Seconds between paints: more where a paint tells little, or where each byte counts."""
+    """Seconds between paints: more where one tells little or costs much, or each byte counts."""
+    frame = _uncovered_frame(reader, app, columns)
+    return max(frame, COVERED_FRAME) if len(app.screen_stack) > 1 else frame
+
+
+def _uncovered_frame(reader: LogReader, app: App[Any], columns: int) -> float:
     painter = app.painter if isinstance(app, TerminalApp) else None
     sparing = painter is not None and painter.is_sparing
     if painter is not None and sparing and painter.waits_for_effect:
