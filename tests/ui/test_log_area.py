@@ -441,10 +441,10 @@ async def test_below_a_dialog_a_log_is_painted_now_and_then(log: Path) -> None:
         assert frame() < COVERED_FRAME
         await app.push_screen(ModalScreen[None]())
         assert frame() == COVERED_FRAME, "each painting composes both"
-        append(log, b"what came below\n")
+        append(log, b"covered\n")
         app.pop_screen()
         assert frame() < COVERED_FRAME
-        await until(pilot, lambda: "what came below" in shown(app.pane))
+        await until(pilot, lambda: "covered" in shown(app.pane))
 
 
 def test_where_each_byte_counts_a_log_is_painted_by_screenfuls(
