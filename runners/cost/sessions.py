@@ -15,7 +15,7 @@ from runners.host.files import append_line, replace
 from runners.host.identity import host_name
 from runners.model.errors import NotFound, WrongInput
 from runners.model.spec import AMOUNT, Price
-from runners.state.decoding import read
+from runners.state.decoding import json_decoder, read
 from runners.state.layout import StateDirectory
 
 
@@ -100,6 +100,9 @@ class SessionLine(msgspec.Struct, frozen=True, tag_field="type", tag="session"):
     """A session in the ledger, written when it starts, changes and ends; its last line counts."""
 
     session: Session
+
+
+json_decoder(Session)
 
 
 def read_session(state: StateDirectory) -> Session | None:

@@ -21,7 +21,7 @@ from runners.host.keep_alive import KeepAlive
 from runners.host.locks import is_held
 from runners.host.signals import signal_process
 from runners.model.gpus import UNREAD, GpuReading
-from runners.state.decoding import read
+from runners.state.decoding import json_decoder, read
 from runners.state.layout import StateDirectory
 
 STALE_S = 5.0
@@ -39,6 +39,9 @@ LOG_LIMIT = 1 << 20
 _starts: dict[Path, KeepAlive] = {}
 _children: dict[Path, subprocess.Popen[bytes]] = {}
 _touched: dict[Path, float] = {}
+
+
+json_decoder(GpuReading)
 
 
 def latest(state: StateDirectory) -> GpuReading | None:

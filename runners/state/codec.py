@@ -9,7 +9,7 @@ from runners.host.files import read_json
 from runners.model.plan import LaunchPlan
 from runners.model.run import Pause, QueueStatus, RunRecord, StopIntent
 from runners.model.spec import RunSpec
-from runners.state.decoding import read
+from runners.state.decoding import json_decoder, read
 from runners.state.layout import RunDirectory
 from runners.state.records import intent_fields, plan_fields, record_fields
 
@@ -61,6 +61,10 @@ class PlanOutline(msgspec.Struct, frozen=True):
     def is_queued(self) -> bool:
         """True while the run waits for GPUs."""
         return self.phase == "queued"
+
+
+for _kind in (PlanOutline, LaunchPlan, RunRecord, StopIntent, QueueStatus, Pause, RunSpec):
+    json_decoder(_kind)
 
 
 def read_plan(run: RunDirectory) -> LaunchPlan | None:

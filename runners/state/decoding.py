@@ -2,6 +2,7 @@
 
 import os
 import time
+from _thread import allocate_lock
 from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
@@ -40,15 +41,23 @@ class _Decoder(Protocol[_Given, _Decoded]):
     def decode(self, buf: _Given, /) -> _Decoded: ...
 
 
+_building = allocate_lock()
+
+
 @cache
-def _json_decoder(kind: Any) -> Any:
-    # Once: building a decoder takes about as long as decoding a small file.
-    return msgspec.json.Decoder(kind)
+def json_decoder(kind: Any) -> Any:
+    """The decoder of a type's JSON, built once: that takes as long as decoding a small file.
+
+    One thread at a time, and what several use from their beginning is built when it is imported:
+    msgspec crashes where two threads use a type of structs for the first time at once.
+    """
+    with _building:
+        return msgspec.json.Decoder(kind)
 
 
 def _decoder_of(kind: Any) -> Any:
     """A decoder as it is; for a type the one of its JSON, which is made when it is first needed."""
-    return kind if hasattr(kind, "decode") else _json_decoder(kind)
+    return kind if hasattr(kind, "decode") else json_decoder(kind)
 
 
 def decode(content: _Content, kind: type[T] | _Decoder[_Content, T]) -> T | None:

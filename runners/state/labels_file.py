@@ -11,8 +11,10 @@ import msgspec
 from runners.host.files import replace, stamp_of
 from runners.host.locks import locked
 from runners.model.run import NO_LABELS, Labels, Run
-from runners.state.decoding import read
+from runners.state.decoding import json_decoder, read
 from runners.state.layout import RunDirectory, StateDirectory
+
+json_decoder(Labels)
 
 
 def read_labels(directory: RunDirectory) -> Labels:

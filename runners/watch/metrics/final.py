@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from runners.model.run import Progress, Run
-from runners.state.decoding import read
+from runners.state.decoding import json_decoder, read
 from runners.watch.metrics.judging import higher
 from runners.watch.metrics.sample import NotFinite
 
@@ -79,6 +79,9 @@ class FinalReport(msgspec.Struct, frozen=True):
     def last(self) -> dict[str, float | int | None]:
         """Every metric's last value."""
         return {name: metric.value for name, metric in self.metrics.items()}
+
+
+json_decoder(FinalReport)
 
 
 def read_final(run: Run) -> FinalReport | None:
