@@ -83,7 +83,7 @@ _PAIRS = (
 )
 OPPOSITE = {one: other for pair in _PAIRS for one, other in (pair, pair[::-1])}
 """Where the one moves something, the other has to move it back."""
-_TEXTS = ("log", "details", "compare", "money", "GPU details", "verify", "remedy")
+_TEXTS = ("help", "log", "details", "compare", "money", "GPU details", "verify", "remedy")
 ALSO_MOVE = {"metrics": {"H"}, **{place: {"space"} for place in _TEXTS}}
 """Moves of some places only."""
 LEFT_OUT = {

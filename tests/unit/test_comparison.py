@@ -17,7 +17,13 @@ from tui.panel.screens.compare import draw_comparison
 from tui.views.runs.comparison import change, compare, differing
 from tui.views.runs.comparison_text import csv_rows, spread_text, tables_of, to_json
 from tui.views.runs.run_facts import RunFacts
-from tui.views.runs.run_settings import argv_settings, same, settings_of, started_with
+from tui.views.runs.run_settings import (
+    argv_settings,
+    launched_settings,
+    same,
+    settings_of,
+    started_with,
+)
 
 
 @pytest.mark.parametrize(
@@ -49,6 +55,15 @@ def test_settings_in_a_shell_s_line_are_found_behind_what_a_plan_puts_before_it(
 def test_a_setting_inside_a_flag_s_value_is_found_by_its_name(flag: str) -> None:
     run = make_run(State.DONE, plan=make_plan(argv=["python", "t.py", *flag.split()]))
     assert started_with(run)["lr"] == "3e-4"
+
+
+def test_what_is_compared_and_what_is_searched_are_the_same_settings() -> None:
+    plan = make_plan(argv=["python", "t.py", "5", "--lr", "3e-4"])
+    spec = msgspec.structs.replace(plan.spec, swept={"lr": "3e-4", "depth": "5"})
+    run = make_run(State.DONE, plan=msgspec.structs.replace(plan, spec=spec))
+    compared = launched_settings(run)
+    del compared["command"]
+    assert compared == started_with(run) == {"lr": "3e-4", "depth": "5"}
 
 
 def test_the_same_number_spelled_otherwise_is_no_difference() -> None:
