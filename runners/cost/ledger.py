@@ -5,7 +5,7 @@ sessions when they start, change and end. The last line of an id counts.
 """
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -121,6 +121,7 @@ def _job_of(run: Run) -> "JobNote | None":
 
 
 _RECENT_BYTES = 256 << 10
+_BLOCK = 64 << 10
 _SESSION_BEGINS = b'{"type":"session"'
 _OLDER_LINES = 50
 _CLOCK_WRONG_BY_S = 5 * 3600.0
@@ -166,48 +167,55 @@ class Ledger:
             if stat.st_size == self._offset:
                 return False
             if self.since is not None and not self._offset:
-                self._read_back(os.pread(descriptor, stat.st_size, 0), self.since)
+                self._read_back(descriptor, stat.st_size, self.since)
             while block := os.pread(descriptor, 1 << 20, self._offset):
                 self._offset += len(block)
                 # The last line may be half written: it waits in `_rest` for its end.
                 *lines, self._rest = (self._rest + block).split(b"\n")
-                for line in lines:
-                    self._accept(line)
+                for entry in self._decoded(lines):
+                    self._note(entry)
         return True
 
-    def _read_back(self, content: bytes, since: float) -> None:
+    def _read_back(self, descriptor: int, size: int, since: float) -> None:
         """Read every session, and the runs from the end back to those that ended before `since`."""
-        end = self._offset = content.rfind(b"\n") + 1
-        # Sessions are few and found by their first bytes; decoding all runs would take long.
-        at = content.find(_SESSION_BEGINS)
-        while 0 <= at < end:
-            self._accept(content[at : content.index(b"\n", at)])
-            at = content.find(_SESSION_BEGINS, at + 1)
-        found: list[RunEntry] = []
-        older = 0
+        entries: list[RunEntry | SessionLine] = []
+        older, end, cut = 0, size, b""
         while end > 0 and older < _OLDER_LINES:
-            begin = content.rfind(b"\n", 0, end - 1) + 1
-            entry = self._decoded(content[begin : end - 1])
-            end = begin
-            if isinstance(entry, RunEntry):
-                found.append(entry)
-                # Lines are in the order in which runs were seen to end, by a clock that may have
-                # been hours wrong; a few may have been entered late.
-                ended = entry.finished.wall if entry.finished is not None else since
-                older = older + 1 if ended < since - _CLOCK_WRONG_BY_S else 0
-        # Oldest first again, so that of several lines of one run the last counts.
-        self.runs = {entry.run: entry for entry in reversed(found)}
+            begin = max(0, end - _BLOCK)
+            block, end = os.pread(descriptor, end - begin, begin) + cut, begin
+            if not self._offset and b"\n" in block:
+                # The last line may be half written, as below.
+                block, _, self._rest = block.rpartition(b"\n")
+                self._offset = size
+            # The first one began before.
+            cut, _, block = block.partition(b"\n") if begin else (b"", b"", block)
+            if not self._offset:
+                continue
+            for entry in self._decoded(reversed(block.split(b"\n"))):
+                entries.append(entry)
+                if isinstance(entry, RunEntry):
+                    # Lines are in the order in which runs were seen to end, by a clock that may
+                    # have been hours wrong; a few may have been entered late.
+                    ended = entry.finished.wall if entry.finished is not None else since
+                    older = older + 1 if ended < since - _CLOCK_WRONG_BY_S else 0
+        # Sessions are few and found by their first bytes; decoding all runs would take long.
+        entries += self._decoded(_sessions_before(descriptor, end))
+        # Oldest first again, so that of several lines of one id the last counts.
+        for entry in reversed(entries):
+            self._note(entry)
 
-    def _decoded(self, line: bytes) -> RunEntry | SessionLine | None:
-        entry = decode(line, _decoder)
-        self.damaged += entry is None and bool(line.strip())
-        return entry
+    def _decoded(self, lines: Iterable[bytes]) -> Iterator[RunEntry | SessionLine]:
+        for line in lines:
+            entry = decode(line, _decoder)
+            if entry is not None:
+                yield entry
+            else:
+                self.damaged += bool(line.strip())
 
-    def _accept(self, line: bytes) -> None:
-        entry = self._decoded(line)
+    def _note(self, entry: RunEntry | SessionLine) -> None:
         if isinstance(entry, RunEntry):
             self.runs[entry.run] = entry
-        elif entry is not None:
+        else:
             # With its beginning: two rented machines may call themselves alike.
             self._sessions[entry.session.id, entry.session.began] = entry.session
 
@@ -230,6 +238,26 @@ class Ledger:
             if session.host == host and (session.end is not None or session == current)
         ]
         return sorted(mine, key=lambda session: session.start.wall)
+
+
+def _sessions_before(descriptor: int, end: int) -> Iterator[bytes]:
+    """The lines of sessions that begin before `end`, the last one first."""
+    while end > 0:
+        begin = max(0, end - _BLOCK)
+        # So much more as one may lie over the block's end.
+        block = os.pread(descriptor, end - begin + len(_SESSION_BEGINS) - 1, begin)
+        at = block.rfind(_SESSION_BEGINS)
+        while at >= 0:
+            yield _line_at(descriptor, begin + at)
+            at = block.rfind(_SESSION_BEGINS, 0, at)
+        end = begin
+
+
+def _line_at(descriptor: int, offset: int) -> bytes:
+    line = b""
+    while b"\n" not in line and (more := os.pread(descriptor, 4096, offset + len(line))):
+        line += more
+    return line.partition(b"\n")[0]
 
 
 def enter_lines(state: StateDirectory, lines: Iterable[RunEntry]) -> None:

@@ -174,6 +174,7 @@ class Place:
                     for place, piece in enumerate(pieces)
                 ]
                 (copy / name).write_bytes(b"".join(moved).replace(_ID, run_id.encode()))
+        self.run("list")  # enters them in the ledger: two commands at once would both do so
 
 
 @dataclass

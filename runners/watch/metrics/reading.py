@@ -84,7 +84,8 @@ class OutputReader:
         """Go on as the reader of this output whose state it is."""
         known = {reader.name: reader for reader in self._readers}
         if self.guessing:
-            known |= {name: make_reader(name) for name in (*SPECIFIC, *GENERAL)}
+            names = {kept.name for kept in state.readers}.intersection((*SPECIFIC, *GENERAL))
+            known |= {name: make_reader(name) for name in names}
         for kept in state.readers:
             if kept.name in known:
                 _restore(known[kept.name], kept)
