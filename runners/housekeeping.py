@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from runners.guard.keeper import ensure_guard, ensure_preemption_watch
 from runners.host import helpers
 from runners.lifecycle.launch.adopt import adopt_orphans
 from runners.model.run import Run
 from runners.state.layout import StateDirectory
+from runners.state.leases import live_run_ids
 
 if TYPE_CHECKING:
     from runners.cost.run_costs import RunCost
@@ -24,8 +24,11 @@ def tend(state: StateDirectory) -> list[str]:
 
     Raises OSError where no process can be started, DeniedError for a state folder others may write.
     """
-    ensure_guard(state)
-    ensure_preemption_watch(state)
+    if state.guard.is_dir() or state.session.exists() or live_run_ids(state):
+        from runners.guard.keeper import ensure_guard, ensure_preemption_watch
+
+        ensure_guard(state)
+        ensure_preemption_watch(state)
     if state.has_unlisted():
         from runners.cost.ledger import reenter_marked  # after a full disk only
 

@@ -8,7 +8,6 @@ moment.
 
 import os
 import sys
-import threading
 import time
 from contextlib import suppress
 from functools import partial
@@ -91,8 +90,10 @@ def read_keeper(state: StateDirectory) -> GuardKeeper | None:
 
 def watch_keeper(state: StateDirectory) -> None:
     """Have a thread of this guard start the keeper, now and whenever it dies."""
+    from threading import Thread  # every command looks whether a guard lives
+
     # A daemon thread: it waits in the kernel, and must not keep a lifted guard from ending.
-    threading.Thread(target=_keep_keeper, args=(state,), daemon=True).start()
+    Thread(target=_keep_keeper, args=(state,), daemon=True).start()
 
 
 def _keep_keeper(state: StateDirectory) -> None:

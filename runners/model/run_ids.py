@@ -27,8 +27,10 @@ def launch_stamp(newest: str = "") -> str:
     Where the clock has been set back since, or summer time has ended, it is a second later.
     """
     now, before = time.strftime(_STAMP), stamp_of(newest)
-    # Reading a time takes longer than all the rest.
-    return now if before < now else max(now, next_second(before, _STAMP))
+    if before < now:
+        return now  # reading a time takes longer than all the rest
+    day, clock = f"{before[:4]}-{before[4:6]}-{before[6:8]}", f"{before[9:11]}:{before[11:13]}"
+    return max(now, next_second(f"{day} {clock}:{before[13:]}", _STAMP))
 
 
 def stamp_of(run_id: str) -> str:

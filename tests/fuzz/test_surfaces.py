@@ -114,7 +114,7 @@ def alone(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setenv("FRESNEL_STATE_DIR", str(world.state.root))
     monkeypatch.setenv("FRESNEL_GPUS", "none")
-    monkeypatch.setattr("runners.housekeeping.ensure_guard", lambda state: None)
+    monkeypatch.setattr("runners.guard.keeper.ensure_guard", lambda state: None)
     monkeypatch.setattr("runners.guard.sweep_watch.ensure_sweep_watches", lambda state: None)
     monkeypatch.setattr("runners.housekeeping.adopt_orphans", lambda state: [])
     monkeypatch.setattr("runners.lifecycle.control.trash.expired", lambda state: [])

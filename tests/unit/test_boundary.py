@@ -48,7 +48,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     made = make_world(tmp_path / "state")
     monkeypatch.setenv("FRESNEL_STATE_DIR", str(made.state.root))
     monkeypatch.setenv("FRESNEL_GPUS", "none")
-    for name in ("housekeeping.ensure_guard", "guard.sweep_watch.ensure_sweep_watches"):
+    for name in ("guard.keeper.ensure_guard", "guard.sweep_watch.ensure_sweep_watches"):
         monkeypatch.setattr(f"runners.{name}", lambda state: None)
     monkeypatch.setattr("tui.snapshot.feed.ensure_sampler", lambda state: None)
     # What lies in the trash stays there: each command would start a process that empties it.

@@ -93,16 +93,19 @@ def print_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         narrow = _narrowed(widths, room, 2) or _narrowed(widths, room, 1)
     gap = "  " if narrow is None or sum(narrow) + 2 * (len(narrow) - 1) <= room else " "
     line = gap.join(f"{{:<{width}}}" for width in narrow or widths).format
+    # Nearly always each letter takes a cell, which all at once say sooner than each.
+    are_plain = all(is_plain("".join(cells)) for cells in columns)
+    lines = []
     for row in zip(*columns, strict=True):
         for part in (row,) if narrow is None else _folded(row, narrow):
-            if is_plain("".join(part)):
-                print(line(*part).rstrip())
+            if are_plain or is_plain("".join(part)):
+                lines.append(line(*part).rstrip())
             else:
-                print(gap.join(map(fitted, part, narrow or widths)).rstrip())
+                lines.append(gap.join(map(fitted, part, narrow or widths)).rstrip())
+    control("\n".join([*lines, ""]))  # each cell is safe
 
 
 def _width(cells: Sequence[str]) -> int:
-    """What a column takes; nearly always as many cells as letters, which all at once say."""
     return max(map(len if is_plain("".join(cells)) else cells_of, cells))
 
 

@@ -5,7 +5,6 @@ import time
 
 from runners.cost.cost_reader import costs_of
 from runners.cost.run_costs import Costs
-from runners.guard.rule import read_guard
 from runners.host.clock import moment_now
 from runners.housekeeping import tend
 from runners.model.errors import WrongInput
@@ -63,13 +62,21 @@ def run_list(arguments: argparse.Namespace) -> None:
         )
     else:
         echo("no run matches")
+    _tell_of_guard(state)
+    if more > 0:
+        echo(f"{more:,} more runs: --all shows them")
+
+
+def _tell_of_guard(state: StateDirectory) -> None:
+    if not state.guard.is_dir() and not state.preemption.exists():
+        return
+    from runners.guard.rule import read_guard  # few set one
+
     guard = read_guard(state)
     if guard.is_urgent:
         from tui.views.money.guard_text import guard_text
 
         echo(f"guard: {guard_text(guard, moment_now())}")
-    if more > 0:
-        echo(f"{more:,} more runs: --all shows them")
 
 
 def _asks(arguments: argparse.Namespace) -> bool:
@@ -138,7 +145,7 @@ def _chosen(
     everyone = [*(_row(run, costs) for run in runs), *index.ended.rows]
     for problem in unknown_names(query, everyone):
         echo(problem)
-    rows = [row for row in everyone if query(row)]
+    rows = [*query.of(tuple(everyone))]
     rows.sort(key=running_first)
     rows = sort_rows(rows, keys, arguments.metric)
     shown = rows if limit is None else rows[:limit]

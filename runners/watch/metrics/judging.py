@@ -77,6 +77,7 @@ def is_validation(name: str) -> bool:
     return _HELD_OUT.search(text) is not None and not other
 
 
+@lru_cache(4096)
 def held_out_name(name: str) -> str:
     """What is measured, of a metric of held-out data: `psnr` of `held_out_psnr`."""
     return _HELD_OUT.sub("/", name.lower(), count=1).strip("/_.- ") or name

@@ -1,6 +1,5 @@
 """Metrics in Lightning's `metrics.csv`, Keras' CSVLogger and the Trainer's `trainer_state.json`."""
 
-import csv
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -41,7 +40,9 @@ class TableFile:
             more = news.more and bool(news.lines)
 
     def _row(self, line: str) -> Sample | None:
-        cells = next(csv.reader([line]), [])
+        from csv import reader  # few runs have a table
+
+        cells = next(reader([line]), [])
         if not self._columns:
             # Another table: the empty column makes all its rows differ in length and be skipped.
             self._columns = cells if {"step", "epoch"} & set(cells) else [""]

@@ -18,7 +18,10 @@ def ended_costs(state: StateDirectory) -> dict[str, float]:
     live = [line for run in runs if (line := line_of(run)) is not None]
     now = moment_now()
     found: dict[str, float] = {}
+    paid = {line.host for line in (*ledger.runs.values(), *live) if line.is_paid}
     for host in {host_name(), *ledger.hosts}:
+        if host not in paid and not ledger.sessions(host):
+            continue  # nobody paid anything there: no run has to be placed in time
         costs = make_statement(ledger, live, now, host).run_costs()
         found.update({run: float(cost) for run, cost in costs.items() if run in ledger.runs})
     return found

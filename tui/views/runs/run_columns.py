@@ -313,7 +313,8 @@ def table_text(key: str, context: TableContext) -> Callable[[RunRow], str]:
         extra = EXTRA[key]
         return lambda row: extra(row) or DASH
     if key == "state":
-        return lambda row: f"{row.state.sign} {row.state}"
+        states = {state: f"{state.sign} {state}" for state in State}
+        return lambda row: states[row.state]
     if key == "reason":
         return lambda row: brief_remark(row, context.names)
     text, otherwise = COLUMNS[key].text, "" if key == "tags" else DASH
