@@ -71,9 +71,10 @@ def bounded_glob(pattern: str, budget: SearchBudget) -> Iterator[str]:
         if budget.spend() and os.path.lexists(pattern):
             yield pattern
         return
-    root = "/" if pattern.startswith("/") else ""
     parts = [part for part in pattern.split("/") if part]
-    for path in _below(root, parts, budget):
+    named = next(at for at, part in enumerate(parts) if glob.has_magic(part))
+    top = ("/" if pattern.startswith("/") else "") + "/".join(parts[:named])
+    for path in _below(top, parts[named:], budget):
         if not pattern.endswith("/") or (budget.may_enter(path) and os.path.isdir(path)):
             yield path
 

@@ -79,10 +79,19 @@ def is_folder(path: Path | str) -> bool:
 def open_plain(path: Path | str) -> int:
     """A descriptor for reading the plain file at `path`. OSError for a folder, FIFO or device."""
     descriptor = os.open(path, _READ)
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+    try:
+        _size_of_plain(descriptor, path)
+    except OSError:
         os.close(descriptor)
-        raise OSError(errno.EINVAL, "not a plain file", str(path))
+        raise
     return descriptor
+
+
+def _size_of_plain(descriptor: int, path: Path | str) -> int:
+    found = os.fstat(descriptor)
+    if not stat.S_ISREG(found.st_mode):
+        raise OSError(errno.EINVAL, "not a plain file", str(path))
+    return found.st_size
 
 
 @contextmanager
@@ -111,8 +120,10 @@ def read_tail(path: Path, most: int) -> bytes:
 
 def read_plain(path: Path | str, limit: int = PLAIN_LIMIT) -> bytes:
     """The bytes of the plain file at `path`. OSError if it is not one, or exceeds `limit` bytes."""
-    with closing(open_plain(path)) as descriptor:
-        size = os.fstat(descriptor).st_size
+    descriptor = os.open(path, _READ)
+    try:
+        # Hundreds of small files are read for a list: nothing is asked twice.
+        size = _size_of_plain(descriptor, path)
         if size > limit:
             raise OSError(errno.EFBIG, f"longer than {limit:,} bytes", str(path))
         # One byte more than the size: the first read also finds out whether the file has grown.
@@ -120,6 +131,8 @@ def read_plain(path: Path | str, limit: int = PLAIN_LIMIT) -> bytes:
         while len(content) <= limit and (block := os.read(descriptor, 1 << 16)):
             content += block
         return content
+    finally:
+        os.close(descriptor)
 
 
 def read_text(path: Path | str, limit: int = PLAIN_LIMIT) -> str:

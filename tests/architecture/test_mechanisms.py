@@ -145,7 +145,6 @@ _READ_WITHOUT_THE_DOOR = {
     "runners/gpus/backends/amd_processes.py": _KERNEL,
     "runners/gpus/backends/amd_topology.py": _KERNEL,
     "runners/host/procfs.py": _KERNEL,
-    "runners/watch/metrics/metric_files.py": _KERNEL,
 }
 """Modules that open files for reading by themselves, and why they may."""
 

@@ -5,13 +5,14 @@ where it writes, when one of its processes has it open, or when its name has the
 """
 
 import glob
+import os
 import re
 import time
 from pathlib import Path
 from typing import Any
 
 from runners.host.bounded_glob import SearchBudget, entries_of, is_folder_entry
-from runners.host.files import is_folder, modified_at
+from runners.host.files import is_folder, modified_at, read_plain
 from runners.host.mounts import silent_server
 from runners.model.run import Run
 from runners.watch.metrics.file_source import FileSource
@@ -113,14 +114,15 @@ def _open_logs(leader: int) -> set[str]:
     pids, at = [leader], 0
     # A program with many workers: its first processes hold the logs.
     while at < len(pids) and at < 64:
-        folder = Path(f"/proc/{pids[at]}")
+        folder = f"/proc/{pids[at]}"
         at += 1
         try:
-            for task in (folder / "task").iterdir():
-                children = (task / "children").read_text().split()
-                pids += [int(pid) for pid in children]
-            for link in (folder / "fd").iterdir():
-                target = str(link.readlink())
+            # As text: paths would be made of it for each live run, every few seconds.
+            for task in os.listdir(f"{folder}/task"):  # noqa: PTH208
+                children = read_plain(f"{folder}/task/{task}/children").split()
+                pids += map(int, children)
+            for link in os.scandir(f"{folder}/fd"):
+                target = os.readlink(link.path)  # noqa: PTH115
                 if _LOGS.search(target):
                     found.add(target)
         except OSError:

@@ -131,6 +131,7 @@ _RANKS = {name: rank for rank, name in enumerate(_HEADLINES)}
 NO_HEADLINE = len(_RANKS) + 1
 
 
+@lru_cache(maxsize=4096)
 def higher_is_better(name: str) -> bool | None:
     """Whether more of a metric is better, by its name; None when the name does not tell."""
     # `loss` first: `ssim_loss` has the name of a measure of which more is better.
