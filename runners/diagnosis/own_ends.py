@@ -63,7 +63,10 @@ def _own_doing(evidence: Evidence, looked: tuple[str, ...]) -> Diagnosis | None:
             kind = "stopped_by_guard"
         case EndingCause.PREEMPTED:
             kind = "machine_taken_away"
-            remedy = "Resume from its last checkpoint, once fetched, on another machine."
+            remedy = "Resume from its last checkpoint, here when it is back or, fetched, elsewhere."
+        case EndingCause.LOGOUT:
+            kind, rests = "ended_at_logout", "what systemd said of the login"
+            remedy = "`loginctl enable-linger` lets runs outlive a logout; then resume this one."
         case EndingCause.STALL:
             kind = "stopped_at_stall"
         case EndingCause.LIMIT:

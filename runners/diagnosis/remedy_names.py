@@ -36,6 +36,8 @@ REMEDIES = {
 _BY_CLASS = {
     "host_out_of_memory": ("fewer-workers",),
     "host_rebooted": ("resume",),
+    "machine_taken_away": ("resume",),
+    "ended_at_logout": ("resume",),
     "stopped_at_limit": ("resume",),
     "ended_by_slurm": ("resume",),
     "killed_unknown": ("resume",),

@@ -45,7 +45,9 @@ class GuardKeeper(msgspec.Struct, frozen=True):
     def describe(self) -> str:
         """What it is, in words."""
         if self.how == "systemd":
-            return f"systemd ({self.unit})"
+            from runners.host.systemd import lingers  # only where it is shown
+
+            return f"systemd ({self.unit}{'' if lingers() else '; both end at your last logout'})"
         why = f" ({self.reason})" if self.reason else ""
         return (
             f"a second process, which takes its place{why}; if both are killed at once, a live "

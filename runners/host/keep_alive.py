@@ -6,6 +6,7 @@ from pathlib import Path
 
 from runners.host.files import modified_at
 from runners.host.locks import is_held
+from runners.host.shutdown import what_ends
 
 CHECK_EVERY_S = 20.0
 
@@ -68,13 +69,14 @@ class KeepAlive:
         return now - self._last >= self._pause_s
 
     def start(self, now: float) -> None:
-        """Start another; OSError when no process can be started."""
+        """Start another, unless systemd ends what we run in; OSError when no process can be had."""
         # Young: within `young_s` after the pause, during which nothing is started anyway.
         young = now - self._last < self._pause_s + self._young_s
         grown = min(self._longest_s, 2 * self._pause_s)
         self._pause_s = grown if young else self._every_s
         self._last = now
-        self._start()
+        if not what_ends():
+            self._start()
 
 
 def seconds_since_begun(lock: Path) -> float:

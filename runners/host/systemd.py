@@ -40,11 +40,6 @@ def this_user() -> str:
     return user_name_of(os.getuid())
 
 
-def is_booted(root: Path = Path("/")) -> bool:
-    """True when systemd runs this machine, and its logind watches the logins."""
-    return (root / "run/systemd/system").is_dir()
-
-
 def lingers(root: Path = Path("/")) -> bool:
     """True when this user's processes may stay although the user has logged out."""
     return (root / "var/lib/systemd/linger" / this_user()).exists()
@@ -77,10 +72,8 @@ def session_of_ours() -> str:
 
 def probe_scope(remembered: Path, again: bool = False) -> ScopeProbe:
     """Try a scope once per boot, or `again`, and remember the answer in the file `remembered`."""
-    if shutil.which("systemd-run") is None:
-        return ScopeProbe(False, "no systemd-run here")
-    if not _has_user_bus():
-        return ScopeProbe(False, "no systemd of this user is running")
+    if why := why_no_scope():
+        return ScopeProbe(False, why)
     known = read_json(remembered)
     if known is not None and known.get("boot_id") == boot_id() and not again:
         return ScopeProbe(bool(known.get("works")), str(known.get("why", "")))
@@ -99,10 +92,14 @@ def remember_scope(remembered: Path, probe: ScopeProbe) -> ScopeProbe:
     return probe
 
 
-def _has_user_bus() -> bool:
+def why_no_scope() -> str:
+    """Why no scope can be had, as far as that shows without a trial; empty where one might be."""
+    if shutil.which("systemd-run") is None:
+        return "no systemd-run here"
     folder = Path(os.environ.get("XDG_RUNTIME_DIR") or f"/run/user/{os.getuid()}")
     # Without either, systemd-run would only fail, after having started a process.
-    return (folder / "bus").exists() or (folder / "systemd" / "private").exists()
+    is_there = (folder / "bus").exists() or (folder / "systemd" / "private").exists()
+    return "" if is_there else "no systemd of this user is running"
 
 
 def _try_scope() -> ScopeProbe:

@@ -27,6 +27,8 @@ class EndingCause(TextEnum):
     GUARD = "guard"
     PREEMPTED = "preempted"
     """Its machine was taken away by the provider, or shut down."""
+    LOGOUT = "logout"
+    """Systemd ended it with its user's login, as where lingering is off."""
     STALL = "stall"
     HOPELESS = "hopeless"
     """The median rule of its sweep."""
@@ -253,7 +255,13 @@ def _cause_text(ending: Ending, code: int | None) -> str:
             return (
                 f"the probe {'was interrupted' if ending.get('forced') else 'has measured enough'}"
             )
-        case EndingCause.HOPELESS | EndingCause.PEER | EndingCause.REFUSED | EndingCause.PREEMPTED:
+        case (
+            EndingCause.HOPELESS
+            | EndingCause.PEER
+            | EndingCause.REFUSED
+            | EndingCause.PREEMPTED
+            | EndingCause.LOGOUT
+        ):
             return detail
         case EndingCause.NOT_STARTED:
             return f"could not start: {detail}"

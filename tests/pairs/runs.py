@@ -70,6 +70,7 @@ ENDINGS: tuple[tuple[State, int | None, Ending | None], ...] = (
     (State.STOPPED, 0, Ending(cause=EndingCause.STOPPED, by="anna")),
     (State.STOPPED, 143, Ending(cause=EndingCause.LIMIT, signal="SIGTERM", usd="5")),
     (State.STOPPED, 130, Ending(cause=EndingCause.GUARD, rule="budget", detail="$5 are spent")),
+    (State.STOPPED, 143, Ending(cause=EndingCause.LOGOUT, detail="with its user's login")),
     (State.CANCELLED, None, Ending(cause=EndingCause.CANCELLED, by="anna")),
     (State.LOST, None, Ending(cause=EndingCause.REBOOTED, rebooted=1.79e9)),
     (State.UNSEEN, None, Ending(cause=EndingCause.UNSEEN, line="epoch 3 of 9")),

@@ -14,6 +14,7 @@ from runners.host.locks import is_held
 from runners.host.procfs import is_zombie, marked_processes
 from runners.lifecycle.control.stop import request_stop
 from runners.lifecycle.launch import adopt as adopting
+from runners.lifecycle.launch import dispatch as dispatching
 from runners.lifecycle.launch.adopt import adopt_orphans
 from runners.lifecycle.supervisor.program_start import draft_of
 from runners.model.errors import FresnelError
@@ -59,6 +60,23 @@ def test_a_supervisor_that_does_not_start_is_no_matter_of_other_runs(
     shown = capsys.readouterr()
     assert done.id in shown.out and orphan.id not in shown.out + shown.err
     assert adopt_orphans(cli.state) == [orphan.id], "tried again"
+    gate.write_text("go")
+    assert cli.ended(orphan)["state"] == "done"
+
+
+def test_while_the_machine_is_shut_down_nothing_is_adopted_or_started(
+    cli: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its end is recorded after the boot: a run that survives one would end as failed here."""
+    orphan, gate = gated(cli, 0, "--set", "restart.boot=true")
+    cli.kill_supervisor(orphan)
+    with monkeypatch.context() as patch:
+        patch.setattr(adopting, "what_ends", lambda: "machine")
+        assert adopt_orphans(cli.state) == [] and not is_held(orphan.supervisor_lock)
+        patch.setattr(dispatching, "what_ends", lambda: "machine")
+        patch.setattr(dispatching, "waiting", lambda _: ["one that waits"])
+        assert dispatching.dispatch(cli.state) == []
+    assert adopt_orphans(cli.state) == [orphan.id]
     gate.write_text("go")
     assert cli.ended(orphan)["state"] == "done"
 

@@ -261,6 +261,13 @@ CASES = (
         {},
         "machine_taken_away",
     ),
+    Case(
+        EndingCause.LOGOUT,
+        asked_by_machine(EndingCause.LOGOUT),
+        "stopped",
+        {},
+        "ended_at_logout",
+    ),
     Case(EndingCause.REFUSED, refused, "failed", {}, "not_started"),
     Case(EndingCause.NOT_STARTED, not_started, "failed", {}, "not_started"),
     Case(EndingCause.INTERRUPTED, interrupted, "failed", {}, "not_started"),

@@ -11,18 +11,22 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
-from runners.doctor.logout import in_container, judge_logout
-from runners.guard.keeper import read_keeper, start_keeper
+from runners.doctor import logout
+from runners.doctor.logout import LogoutVerdict, in_container, judge_logout
+from runners.guard.keeper import GuardKeeper, read_keeper, start_keeper
 from runners.guard.rule import lift, new_rule, set_rule
 from runners.host import detach as detaching
 from runners.host import systemd
 from runners.host.identity import boot_id
 from runners.host.ownership import user_name_of
 from runners.lifecycle.control.start import start_together
+from runners.lifecycle.launch import plan_notes
 from runners.lifecycle.launch.adopt import adopt_orphans
+from runners.lifecycle.launch.planner import plan_runs
 from runners.presets.load import command_spec
 from runners.state.layout import RunDirectory
 from tests.command_text import LOGOUT_WOULD_END_IT, no_answer_in
@@ -158,6 +162,7 @@ def test_lingering_an_excluded_user_and_no_session_are_safe(
     assert judge_logout(machine).outcome == "killed"
     (machine / "var/lib/systemd/linger").mkdir(parents=True)
     (machine / "var/lib/systemd/linger/anna").touch()
+    monkeypatch.setattr(systemd, "why_no_scope", lambda: "")
     assert judge_logout(machine).outcome == "safe"
     (machine / "var/lib/systemd/linger/anna").unlink()
     configure(
@@ -169,12 +174,50 @@ def test_lingering_an_excluded_user_and_no_session_are_safe(
     assert judge_logout(machine).outcome == "safe"
 
 
+def test_lingering_alone_keeps_nothing_alive_in_a_session_that_is_killed(
+    machine: Path, monkeypatch: pytest.MonkeyPatch, fake: Fake
+) -> None:
+    configure(machine, "etc/systemd/logind.conf", "KillUserProcesses=yes")
+    (machine / "var/lib/systemd/linger").mkdir(parents=True)
+    (machine / "var/lib/systemd/linger/anna").touch()
+    fake("systemd-run", WORKS)
+    runtime = machine / "run/user/1000"
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(runtime))
+    assert "dbus-user-session" in judge_logout(machine).advice
+    runtime.mkdir(parents=True)
+    (runtime / "bus").touch()
+    assert judge_logout(machine).outcome == "safe"
+    (runtime / "bus").unlink()
+    configure(machine, "etc/systemd/logind.conf", "KillUserProcesses=no")
+    assert judge_logout(machine).outcome == "safe"
+
+
 def test_below_the_user_s_own_systemd_a_run_ends_whatever_logind_says(
     machine: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(systemd, "session_of_ours", lambda: "user")
     verdict = judge_logout(machine)
     assert verdict.outcome == "killed" and "loginctl enable-linger anna" in verdict.advice
+
+
+@pytest.mark.parametrize("outcome", ["killed", "safe"])
+def test_a_plan_says_that_a_logout_would_end_the_run(
+    cli: CommandLine, monkeypatch: pytest.MonkeyPatch, outcome: Literal["killed", "safe"]
+) -> None:
+    verdict = LogoutVerdict(outcome, "why", "`do that`")
+    monkeypatch.setattr(plan_notes, "is_booted", lambda: True)
+    monkeypatch.setattr(logout, "judge_logout", lambda: verdict)
+    plan = plan_runs(cli.state, [command_spec(["true"])])[0].plan
+    assert any(note.endswith("why; `do that`") for note in plan.notes) is (outcome == "killed")
+
+
+@pytest.mark.parametrize("on", [True, False])
+def test_what_starts_the_guard_again_lasts_as_long_as_its_user_s_systemd(
+    monkeypatch: pytest.MonkeyPatch, on: bool
+) -> None:
+    monkeypatch.setattr(systemd, "lingers", lambda: on)
+    said = GuardKeeper("systemd", "a.service").describe()
+    assert "a.service" in said and ("logout" in said) is not on
 
 
 # ── the scope ─────────────────────────────────────────────────────────────────────────────────────

@@ -39,8 +39,11 @@ def test_a_unit_is_installed_shown_and_removed(cli: CommandLine, tmp_path: Path)
     )
     assert done.returncode == 0, done.stderr
     assert "0 runs taken over" in done.stderr
+    enabled = tmp_path / UNIT.parent / "default.target.wants" / UNIT.name
+    enabled.parent.mkdir(exist_ok=True)
+    enabled.is_symlink() or enabled.symlink_to(tmp_path / UNIT)
     cli.run("service", "remove", HOME=str(tmp_path))
-    assert not (tmp_path / UNIT).exists()
+    assert not (tmp_path / UNIT).exists() and not enabled.is_symlink()
 
 
 def test_a_classic_unit_runs_the_preset_s_command(cli: CommandLine) -> None:

@@ -7,7 +7,6 @@ import os
 import signal
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -178,7 +177,7 @@ def test_a_machine_s_shutdown_stops_the_run_in_the_time_that_is_left(
     provider: str,
     left_s: float,
 ) -> None:
-    monkeypatch.setattr(pollers, "is_stopping", lambda: True)
+    monkeypatch.setattr(pollers, "what_ends", lambda: "machine")
     run.home.session.write_text(json.dumps({"provider": provider}))
     asked: list[Any] = []
     notice = ShutdownNotice(run, asked.append)
@@ -198,7 +197,7 @@ def test_a_machine_s_shutdown_stops_the_run_in_the_time_that_is_left(
 def test_a_user_s_stop_stays_the_reason_when_the_machine_is_shut_down(
     run: RunDirectory, told: list[tuple[str, str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pollers, "is_stopping", lambda: True)
+    monkeypatch.setattr(pollers, "what_ends", lambda: "machine")
     run.stop.write_text(json.dumps({"time": 1.0, "by": "me", "ending": {"cause": "stopped"}}))
     asked: list[Any] = []
     notice = ShutdownNotice(run, asked.append)
@@ -214,22 +213,37 @@ def test_a_shutdown_that_has_come_ends_who_has_nothing_left_to_record(
 ) -> None:
     sent: list[tuple[int, int]] = []
     notice = ShutdownNotice(run, lambda _: None)
-    notice._has_come = has_come
+    notice._ends = "machine" if has_come else ""
     monkeypatch.setattr(os, "kill", lambda *given: sent.append(given))
     notice.close()
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
     assert sent == ([(os.getpid(), signal.SIGTERM)] if has_come else [])
 
 
-@pytest.mark.parametrize(
-    ("answer", "stopping"),
-    [("echo stopping", True), ("echo running", False), ("exit 1", False), (None, False)],
-)
-def test_a_machine_stops_where_systemd_says_so(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: str | None, stopping: bool
+@pytest.mark.usefixtures("default_term")
+def test_the_end_of_a_login_is_recorded_as_that_for_runs_that_survive_a_boot_too(
+    run: RunDirectory, told: list[tuple[str, str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if answer is not None:
-        (tmp_path / "systemctl").write_text(f"#!/bin/sh\n{answer}\n")
-        (tmp_path / "systemctl").chmod(0o700)
-    monkeypatch.setenv("PATH", str(tmp_path))
-    assert pollers.is_stopping() is stopping
+    monkeypatch.setattr(pollers, "what_ends", lambda: "login")
+    asked: list[Any] = []
+    notice = ShutdownNotice(run, asked.append, survives_boot=True)
+    os.kill(os.getpid(), signal.SIGTERM)
+    notice.poll(0.0)
+    assert asked[0]["ending"]["cause"] is EndingCause.LOGOUT and not told
+
+
+@pytest.mark.usefixtures("default_term")
+def test_a_run_that_survives_a_boot_is_left_to_it(
+    run: RunDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pollers, "what_ends", lambda: "machine")
+    sent: list[tuple[int, int]] = []
+    asked: list[Any] = []
+    notice = ShutdownNotice(run, asked.append, survives_boot=True)
+    received = signal.getsignal(signal.SIGTERM)
+    notice.heed_end(by_sigterm=True)
+    monkeypatch.setattr(os, "kill", lambda *given: sent.append(given))
+    assert callable(received)
+    received(signal.SIGTERM, None)
+    assert not asked and sent == [(os.getpid(), signal.SIGTERM)]
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL

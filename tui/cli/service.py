@@ -7,7 +7,8 @@ import subprocess
 
 from runners.host.files import replace
 from runners.host.identity import user_name
-from runners.host.systemd import is_booted, lingers
+from runners.host.shutdown import is_booted
+from runners.host.systemd import lingers
 from runners.housekeeping import tend
 from runners.lifecycle.launch.planner import plan_runs
 from runners.lifecycle.launch.service_unit import NAME, boot_unit, run_unit, unit_folder
@@ -81,11 +82,11 @@ def _remove(arguments: argparse.Namespace) -> int:
     if not path.exists():
         echo(f"there is no {path}")
         return ExitCode.NOT_FOUND
+    # As `systemctl disable` does, also where no systemd of this user answers.
+    for link in [*path.parent.glob(f"*.wants/{NAME}"), path]:
+        link.unlink()
     if is_booted():
-        _systemctl(system, ["disable", NAME])
-    path.unlink()
-    if is_booted():
-        _systemctl(system, ["daemon-reload"])
+        _ask(system, ["daemon-reload"])
     if arguments.json:
         print_json({"removed": str(path)})
     echo(f"removed {path}; runs, queue and guard go on until the next boot")

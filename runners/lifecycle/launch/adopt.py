@@ -10,6 +10,7 @@ from contextlib import suppress
 from runners.host.files import names_in
 from runners.host.identity import host_name
 from runners.host.locks import is_held
+from runners.host.shutdown import what_ends
 from runners.host.slurm_job import slurm_job
 from runners.lifecycle.launch.preconditions import refuse_untrusted_run
 from runners.lifecycle.supervisor.spawn import spawn_supervisor
@@ -35,8 +36,14 @@ def adopt_orphans(state: StateDirectory) -> list[str]:
     live = live_run_ids(state)
     if state.slurm.is_dir():
         settle_jobs(state, live)
-    for run_id in live:
-        if not is_held(state.run(run_id).supervisor_lock) and _is_ours(state, run_id):
+    orphans = [
+        run_id
+        for run_id in live
+        if not is_held(state.run(run_id).supervisor_lock) and _is_ours(state, run_id)
+    ]
+    # Their supervisors were ended with what ends now: what survives that goes on after it.
+    if orphans and not what_ends():
+        for run_id in orphans:
             with suppress(FresnelError):
                 adopt(state, run_id)
                 adopted.append(run_id)

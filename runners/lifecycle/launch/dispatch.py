@@ -16,6 +16,7 @@ from runners.gpus.client import read_gpus
 from runners.host.files import append_event, replace
 from runners.host.identity import host_name
 from runners.host.locks import is_held, locked
+from runners.host.shutdown import what_ends
 from runners.host.slurm_job import slurm_job
 from runners.lifecycle.launch.adopt import adopt_orphans
 from runners.lifecycle.supervisor.spawn import poke_supervisor
@@ -114,10 +115,10 @@ def set_drain(state: StateDirectory, on: bool) -> None:
 def dispatch(state: StateDirectory) -> list[str]:
     """Grant GPUs to every waiting run that may start now, tell the others why not.
 
-    Returns the ids of those that were granted.
+    Nothing starts while the machine is shut down. Returns the ids of those that were granted.
     """
     candidates = waiting(state)
-    if not candidates:
+    if not candidates or what_ends():
         return []
     wants_gpus = any(candidate.request.wants_gpus for candidate in candidates)
     # Before the lock: a slow driver must not keep every launch waiting.

@@ -4,6 +4,7 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from runners.host.shutdown import is_booted
 from runners.host.slurm_job import slurm_job
 from runners.lifecycle.launch.command_notes import command_notes
 from runners.lifecycle.launch.placeholder_values import LaunchInputs
@@ -56,11 +57,24 @@ def plan_notes(
     notes += unused_notes(spec, len(gpus))
     notes += memory_notes(spec, devices, gpus)
     job = slurm_job()
-    if job is not None:
+    if job is None and spec.place.slurm is None:
+        notes += _logout_notes()
+    elif job is not None:
         given = f"has GPU {','.join(job.gpus)} here" if job.gpus else "has no GPU here"
         notes.insert(0, f"inside Slurm job {job.id}, which {given}: the run ends with the job")
     lacks = () if missing is None else (f"{missing.text}; to install: {missing.install}",)
     return (*lacks, *dict.fromkeys(notes))
+
+
+def _logout_notes() -> Iterator[str]:
+    """That the run would not outlive its user's logins on this machine, and what to do about it."""
+    if not is_booted():
+        return
+    from runners.doctor.logout import judge_logout  # nothing ends runs where there is no systemd
+
+    verdict = judge_logout()
+    if verdict.outcome == "killed":
+        yield f"ends at your last logout: {verdict.reason}; {verdict.advice}"
 
 
 def _exported_notes(spec: RunSpec, gpus: Sequence[GpuSnapshot]) -> Iterator[str]:

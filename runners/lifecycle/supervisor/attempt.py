@@ -177,10 +177,9 @@ class Attempt:
 
     def _heed_shutdown(self) -> None:
         """From now on until the run's end is recorded, a machine that is shut down is heard."""
-        # A run that is to be queued again after a boot is left to it, as it is; in a Slurm job the
-        # same signal is Slurm's.
-        if _own_job() is None and not self.plan["restart"]["boot"]:
-            self.shutdown = ShutdownNotice(self.run, self.stop.request)
+        if _own_job() is None:  # in a Slurm job the same signal is Slurm's
+            boot = self.plan["restart"]["boot"]
+            self.shutdown = ShutdownNotice(self.run, self.stop.request, survives_boot=boot)
 
     def let_go(self) -> None:
         """A shutdown may end this process again: the attempt is over, and its end recorded."""

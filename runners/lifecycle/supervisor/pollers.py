@@ -13,6 +13,7 @@ from typing import Protocol
 
 from runners.host.clock import Moment, moment_after, moment_now, seconds_between
 from runners.host.files import append_event, read_json, replace
+from runners.host.shutdown import what_ends
 from runners.host.suspension import SuspensionWatch
 from runners.lifecycle.supervisor.processes import RunProcesses
 from runners.lifecycle.supervisor.queue_wait import notify
@@ -27,10 +28,10 @@ _OVERRUN_EVERY_S = 20.0
 _SUSPENDED_EVERY_S = 20.0
 _PRICE_EVERY_S = 10.0
 _SHUTDOWN = "the machine is being shut down"
+_LOGOUT = "ended by systemd with its user's login"
 _LEFT_S = 85.0
 _LEFT_AT_S = {"Google Cloud": 25.0}
 """Until everything is killed, less what it takes to record the end; by the session's provider."""
-_ANSWERS_WITHIN_S = 2.0
 
 
 class Poller(Protocol):
@@ -182,67 +183,62 @@ class TimeLimit:
 
 
 class ShutdownNotice:
-    """Asks for a stop, once, when SIGTERM comes while systemd stops the machine.
+    """Asks for a stop, once, when SIGTERM comes while systemd ends the machine or the login.
 
-    From when it is made on: as long as nobody asks it, the signal is kept.
+    From when it is made on: as long as nobody asks it, the signal is kept. `survives_boot`: a run
+    that is queued again after a boot is left to that, as it is.
     """
 
-    def __init__(self, run: RunDirectory, request: Callable[[IntentFields], None]) -> None:
+    def __init__(
+        self,
+        run: RunDirectory,
+        request: Callable[[IntentFields], None],
+        survives_boot: bool = False,
+    ) -> None:
         self._run = run
         self._request = request
-        self._has_come = self._is_asked = False
+        self._survives_boot = survives_boot
+        self._ends = ""
+        self._is_asked = False
         signal.signal(signal.SIGTERM, self._receive)
 
     def poll(self, now: float) -> float:
         """Ask for the stop, if the signal has come."""
-        if self._has_come and not self._is_asked:
+        if self._ends and not self._is_asked:
             self._is_asked = True
             session = read_json(self._run.home.session) or {}
             left = _LEFT_AT_S.get(str(session.get("provider")), _LEFT_S)
-            asked = intent_fields(
-                read_json(self._run.stop) or {"time": time.time(), "by": _SHUTDOWN}
-            )
-            ending = Ending(cause=EndingCause.PREEMPTED, detail=_SHUTDOWN)
+            is_logout = self._ends == "login"
+            text = _LOGOUT if is_logout else _SHUTDOWN
+            asked = intent_fields(read_json(self._run.stop) or {"time": time.time(), "by": text})
+            cause = EndingCause.LOGOUT if is_logout else EndingCause.PREEMPTED
+            ending = Ending(cause=cause, detail=text)
             if self._run.stop.exists():
                 ending = asked["ending"]
-            append_event(self._run.supervisor_events, "alert", text=_SHUTDOWN)
-            notify(self._run, "preempted", _SHUTDOWN)
+            append_event(self._run.supervisor_events, "alert", text=text)
+            if not is_logout:
+                notify(self._run, "preempted", text)
             self._request({**asked, "ending": ending, "deadline": moment_after(moment_now(), left)})
         return NEVER
 
     def heed_end(self, by_sigterm: bool) -> None:
-        """Let the end be one by the shutdown where its signal came, or ended the program, first."""
-        if by_sigterm and not self._has_come:
-            self._has_come = is_stopping()
+        """Let the end be systemd's where its signal came, or ended the program, first."""
+        if by_sigterm and not self._ends:
+            self._ends = self._what_ends()
         self.poll(0.0)
 
     def close(self) -> None:
         """Nothing is left to record: the signal ends this process, one that has come too."""
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        if self._has_come:
+        if self._ends:
             os.kill(os.getpid(), signal.SIGTERM)
 
     def _receive(self, *_: object) -> None:
-        if is_stopping():
-            self._has_come = True
-            return
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        os.kill(os.getpid(), signal.SIGTERM)
+        self._ends = self._ends or self._what_ends()
+        if not self._ends:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            os.kill(os.getpid(), signal.SIGTERM)
 
-
-def is_stopping() -> bool:
-    """True while systemd shuts this machine down."""
-    import subprocess  # dozens of supervisors live for days without it
-
-    try:
-        answer = subprocess.run(
-            ["systemctl", "is-system-running"],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            timeout=_ANSWERS_WITHIN_S,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return False
-    return answer.stdout.strip() == b"stopping"
+    def _what_ends(self) -> str:
+        ends = what_ends()
+        return "" if ends == "machine" and self._survives_boot else ends
