@@ -6,6 +6,7 @@ from typing import Literal
 from runners.host.files import read_text
 
 _ANSWERS_WITHIN_S = 2.0
+_LAST_PROGRAM = "systemd-shutdow"  # the kernel's 15 letters of systemd-shutdown(8)
 
 
 def is_booted(root: str | os.PathLike[str] = "/") -> bool:
@@ -19,8 +20,9 @@ def what_ends() -> Literal["machine", "login", ""]:
     A login's session ends where KillUserProcesses is set (logind.conf(5)), its user's own systemd
     at the last logout where lingering is off, each with all that was started below it.
     """
-    if not is_booted():
-        return ""
+    # In the end process 1 is another program, which ends what no unit did, and answers nothing.
+    if read_text("/proc/1/comm").startswith(_LAST_PROGRAM):
+        return "machine"
     if _answers("is-system-running") == "stopping":
         return "machine"
     groups = read_text("/proc/self/cgroup").replace("\n", "/").split("/")

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from runners.host.locks import is_held
 from runners.host.procfs import marked_processes
+from runners.lifecycle.supervisor.queue_wait import requeue
 from runners.state.layout import RunDirectory
 from tests.command_text import QUEUED_AGAIN
 from tests.process.conftest import CommandLine, events, record
@@ -87,6 +88,16 @@ def test_without_the_word_of_its_preset_it_is_lost(cli: CommandLine) -> None:
     cli.run("service", "boot")
     eventually(lambda: not cli.state.live_marker(run.id).exists(), what="its ending recorded")
     assert (cli.status(run)["state"], "rebooted" in cli.status(run)["reason"]) == ("lost", True)
+
+
+def test_what_a_run_waited_for_before_a_boot_is_forgotten(cli: CommandLine) -> None:
+    """Second in line, it would look for GPUs a minute later; the first one may be gone."""
+    first = cli.launch("--gpus", "0", "--", "sleep", "300")
+    waiting = cli.launch("--gpus", "0", "--after", first.id, "--", "true")
+    reboot(cli, waiting)
+    waiting.waits.write_text('{"reason": "GPU 0 held by another", "place": 2}')
+    requeue(waiting)
+    assert not waiting.waits.exists()
 
 
 def test_what_waited_in_the_queue_waits_again(cli: CommandLine) -> None:

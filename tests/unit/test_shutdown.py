@@ -18,39 +18,38 @@ ANSWERS = {
 
 
 @pytest.mark.parametrize(
-    ("answer", "groups", "found"),
+    ("answer", "groups", "first", "found"),
     [
-        ("machine", USER, "machine"),
-        ("machine", SESSION, "machine"),
-        ("user", USER, "login"),
-        ("user", SESSION, ""),
-        ("session", SESSION, "login"),
-        ("session", USER, ""),
-        ("nothing", USER, ""),
-        ("an error", SESSION, ""),
-        (None, USER, ""),
+        ("machine", USER, "systemd\n", "machine"),
+        ("machine", SESSION, "systemd\n", "machine"),
+        ("user", USER, "systemd\n", "login"),
+        ("user", SESSION, "systemd\n", ""),
+        ("session", SESSION, "systemd\n", "login"),
+        ("session", USER, "systemd\n", ""),
+        ("nothing", USER, "systemd\n", ""),
+        ("an error", SESSION, "systemd\n", ""),
+        ("an error", SESSION, "systemd-shutdow\n", "machine"),
+        (None, USER, "systemd\n", ""),
     ],
 )
 def test_what_systemd_ends_is_what_it_says_of_that_in_which_a_process_is(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: str | None, groups: str, found: str
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    answer: str | None,
+    groups: str,
+    first: str,
+    found: str,
 ) -> None:
     if answer is not None:
         (tmp_path / "systemctl").write_text(f"#!/bin/sh\n{ANSWERS[answer]}\n")
         (tmp_path / "systemctl").chmod(0o700)
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr(shutdown, "is_booted", lambda: True)
-    monkeypatch.setattr(shutdown, "read_text", lambda _: groups)
+    files = {"/proc/self/cgroup": groups, "/proc/1/comm": first}
+    monkeypatch.setattr(shutdown, "read_text", files.__getitem__)
     assert shutdown.what_ends() == found
 
 
-def test_where_no_systemd_runs_nothing_is_asked(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_machine_that_systemd_runs_has_its_folder(tmp_path: Path) -> None:
     assert not shutdown.is_booted(tmp_path)
     (tmp_path / "run/systemd/system").mkdir(parents=True)
     assert shutdown.is_booted(tmp_path)
-    (tmp_path / "systemctl").write_text("#!/bin/sh\necho stopping\n")
-    (tmp_path / "systemctl").chmod(0o700)
-    monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr(shutdown, "is_booted", lambda: False)
-    assert shutdown.what_ends() == ""

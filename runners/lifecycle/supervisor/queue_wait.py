@@ -71,6 +71,8 @@ def requeue(run: RunDirectory) -> PlanFields:
     """
     changed = queued_again(run)
     write_json(run.plan, changed)
+    # Its place among those that waited then would have it look for GPUs a minute from now.
+    run.waits.unlink(missing_ok=True)
     return plan_fields(changed)
 
 
