@@ -5,7 +5,7 @@ from typing import Literal, NamedTuple
 
 from runners.host import systemd
 from runners.host.files import read_text
-from runners.host.shutdown import is_booted
+from runners.host.identity import is_booted
 
 _ENABLE = "`loginctl enable-linger` (an administrator: `loginctl enable-linger {user}`)"
 _KILLS = "logind kills a user's processes (KillUserProcesses=yes)"

@@ -61,3 +61,8 @@ def is_attended() -> bool:
         by_streams = HELPER_MARK in os.environ or any(map(os.isatty, (0, 1, 2)))
         _answer = given == "0" if given else by_streams
     return _answer
+
+
+def is_booted(root: str | os.PathLike[str] = "/") -> bool:
+    """True when systemd runs this machine, and its logind watches the logins."""
+    return os.path.isdir(os.path.join(root, "run/systemd/system"))

@@ -6,7 +6,6 @@ from pathlib import Path
 
 from runners.host.files import modified_at
 from runners.host.locks import is_held
-from runners.host.shutdown import what_ends
 
 CHECK_EVERY_S = 20.0
 
@@ -44,12 +43,19 @@ class KeepAlive:
         return max(0.0, self._last + self._pause_s - now, self._every_s - age)
 
     def poll(self, now: float) -> float:
-        """Start another when none lives and its time has come; seconds until the next look."""
+        """Start another when none lives and its time has come; seconds until the next look.
+
+        Not while systemd ends the machine or the login: what starts then only delays it.
+        """
         if not self._wanted() or is_held(self._lock):
             return CHECK_EVERY_S
         wait = self.wait_s(now)
         if wait > 0:
             return wait
+        from runners.host.shutdown import what_ends  # seldom needed
+
+        if what_ends():
+            return self._pause_s
         try:
             self.start(now)
         except OSError:
@@ -69,14 +75,13 @@ class KeepAlive:
         return now - self._last >= self._pause_s
 
     def start(self, now: float) -> None:
-        """Start another, unless systemd ends what we run in; OSError when no process can be had."""
+        """Start another; OSError when no process can be started."""
         # Young: within `young_s` after the pause, during which nothing is started anyway.
         young = now - self._last < self._pause_s + self._young_s
         grown = min(self._longest_s, 2 * self._pause_s)
         self._pause_s = grown if young else self._every_s
         self._last = now
-        if not what_ends():
-            self._start()
+        self._start()
 
 
 def seconds_since_begun(lock: Path) -> float:

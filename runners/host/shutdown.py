@@ -9,11 +9,6 @@ _ANSWERS_WITHIN_S = 2.0
 _LAST_PROGRAM = "systemd-shutdow"  # the kernel's 15 letters of systemd-shutdown(8)
 
 
-def is_booted(root: str | os.PathLike[str] = "/") -> bool:
-    """True when systemd runs this machine, and its logind watches the logins."""
-    return os.path.isdir(os.path.join(root, "run/systemd/system"))
-
-
 def what_ends() -> Literal["machine", "login", ""]:
     """What systemd is ending just now, and this process with it; empty for neither.
 

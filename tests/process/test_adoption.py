@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from runners.host import shutdown
 from runners.host.locks import is_held
 from runners.host.procfs import is_zombie, marked_processes
 from runners.lifecycle.control.stop import request_stop
@@ -71,9 +72,8 @@ def test_while_the_machine_is_shut_down_nothing_is_adopted_or_started(
     orphan, gate = gated(cli, 0, "--set", "restart.boot=true")
     cli.kill_supervisor(orphan)
     with monkeypatch.context() as patch:
-        patch.setattr(adopting, "what_ends", lambda: "machine")
+        patch.setattr(shutdown, "what_ends", lambda: "machine")
         assert adopt_orphans(cli.state) == [] and not is_held(orphan.supervisor_lock)
-        patch.setattr(dispatching, "what_ends", lambda: "machine")
         patch.setattr(dispatching, "waiting", lambda _: ["one that waits"])
         assert dispatching.dispatch(cli.state) == []
     assert adopt_orphans(cli.state) == [orphan.id]

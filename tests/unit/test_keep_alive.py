@@ -10,7 +10,7 @@ import pytest
 from runners.guard.daemon import LONGEST_PAUSE_S, next_look_s
 from runners.guard.keeper import _ANEW_S, _LONGEST_S, _YOUNG_S
 from runners.guard.rule import GuardRule, GuardState, Stage
-from runners.host import keep_alive
+from runners.host import shutdown
 from runners.host.clock import Moment
 from runners.host.keep_alive import KeepAlive
 from runners.host.locks import acquire
@@ -31,11 +31,11 @@ def test_nothing_is_begun_while_systemd_ends_the_machine(
     lock: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun: list[int] = []
-    monkeypatch.setattr(keep_alive, "what_ends", lambda: "machine")
+    monkeypatch.setattr(shutdown, "what_ends", lambda: "machine")
     mine = KeepAlive(lock, lambda: begun.append(1), 20.0)
     mine.poll(1000.0)
     assert not begun
-    monkeypatch.setattr(keep_alive, "what_ends", lambda: "")
+    monkeypatch.setattr(shutdown, "what_ends", lambda: "")
     mine.poll(1020.0)
     assert begun == [1]
 

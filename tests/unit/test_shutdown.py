@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from runners.host import shutdown
+from runners.host import identity, shutdown
 
 USER = "0::/user.slice/user-1000.slice/user@1000.service/app.slice/fresnel-a.scope\n"
 SESSION = "1:name=systemd:/user.slice/user-1000.slice/session-3.scope\n0::/\n"
@@ -50,6 +50,6 @@ def test_what_systemd_ends_is_what_it_says_of_that_in_which_a_process_is(
 
 
 def test_a_machine_that_systemd_runs_has_its_folder(tmp_path: Path) -> None:
-    assert not shutdown.is_booted(tmp_path)
+    assert not identity.is_booted(tmp_path)
     (tmp_path / "run/systemd/system").mkdir(parents=True)
-    assert shutdown.is_booted(tmp_path)
+    assert identity.is_booted(tmp_path)

@@ -6,8 +6,7 @@ import shutil
 import subprocess
 
 from runners.host.files import replace
-from runners.host.identity import user_name
-from runners.host.shutdown import is_booted
+from runners.host.identity import is_booted, user_name
 from runners.host.systemd import lingers
 from runners.housekeeping import tend
 from runners.lifecycle.launch.planner import plan_runs

@@ -10,7 +10,6 @@ from contextlib import suppress
 from runners.host.files import names_in
 from runners.host.identity import host_name
 from runners.host.locks import is_held
-from runners.host.shutdown import what_ends
 from runners.host.slurm_job import slurm_job
 from runners.lifecycle.launch.preconditions import refuse_untrusted_run
 from runners.lifecycle.supervisor.spawn import spawn_supervisor
@@ -41,8 +40,12 @@ def adopt_orphans(state: StateDirectory) -> list[str]:
         for run_id in live
         if not is_held(state.run(run_id).supervisor_lock) and _is_ours(state, run_id)
     ]
+    if not orphans:
+        return []
+    from runners.host.shutdown import what_ends  # seldom needed
+
     # Their supervisors were ended with what ends now: what survives that goes on after it.
-    if orphans and not what_ends():
+    if not what_ends():
         for run_id in orphans:
             with suppress(FresnelError):
                 adopt(state, run_id)

@@ -16,7 +16,6 @@ from runners.gpus.client import read_gpus
 from runners.host.files import append_event, replace
 from runners.host.identity import host_name
 from runners.host.locks import is_held, locked
-from runners.host.shutdown import what_ends
 from runners.host.slurm_job import slurm_job
 from runners.lifecycle.launch.adopt import adopt_orphans
 from runners.lifecycle.supervisor.spawn import poke_supervisor
@@ -118,7 +117,11 @@ def dispatch(state: StateDirectory) -> list[str]:
     Nothing starts while the machine is shut down. Returns the ids of those that were granted.
     """
     candidates = waiting(state)
-    if not candidates or what_ends():
+    if not candidates:
+        return []
+    from runners.host.shutdown import what_ends  # a plan does without
+
+    if what_ends():
         return []
     wants_gpus = any(candidate.request.wants_gpus for candidate in candidates)
     # Before the lock: a slow driver must not keep every launch waiting.

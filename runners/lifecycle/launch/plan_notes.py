@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from runners.host.shutdown import is_booted
+from runners.host.identity import is_booted
 from runners.host.slurm_job import slurm_job
 from runners.lifecycle.launch.command_notes import command_notes
 from runners.lifecycle.launch.placeholder_values import LaunchInputs
