@@ -46,6 +46,13 @@ def test_elsewhere_a_row_is_a_line(
     assert len(shown) == 3 and shown[1].endswith(LONG) and shown[1].startswith(ROWS[0][0])
 
 
+def test_a_heading_is_made_safe_as_its_cells_are(capsys: pytest.CaptureFixture[str]) -> None:
+    """Runs' names are the headings of a comparison."""
+    output.print_table(("a\nb\x1b[31m", "c"), [("1", "2")])
+    shown = capsys.readouterr().out
+    assert len(shown.splitlines()) == 2 and "\x1b" not in shown
+
+
 @pytest.mark.parametrize("width", [30, 44, 60, 0])
 def test_letters_of_two_cells_are_counted_as_such(
     width: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

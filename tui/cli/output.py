@@ -82,8 +82,7 @@ def print_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
 
     On a terminal that is narrower the widest are folded, each within itself.
     """
-    columns = [_safe_cells(cells) for cells in zip(*rows, strict=True)] or [[] for _ in headings]
-    columns = [[heading, *cells] for heading, cells in zip(headings, columns, strict=True)]
+    columns = [_safe_cells(cells) for cells in zip(headings, *rows, strict=True)]
     widths = [_width(cells) for cells in columns]
     room, narrow = terminal_width(), None
     if room and sum(widths) + 2 * (len(widths) - 1) > room:
@@ -102,7 +101,7 @@ def print_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
                 lines.append(line(*part).rstrip())
             else:
                 lines.append(gap.join(map(fitted, part, narrow or widths)).rstrip())
-    control("\n".join([*lines, ""]))  # each cell is safe
+    print("\n".join(lines))
 
 
 def _width(cells: Sequence[str]) -> int:
