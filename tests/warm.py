@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from tests import warm_server
-from tests.warm_server import ENDING, REQUEST_BYTES, program_at
+from tests.warm_server import ENDING, HELPERS, REQUEST_BYTES, program_at
 
 OURS = ("FRESNEL_", "PYTEST_")
 STARTING = ("PYTHON", "LANG", "LC_", "LD_", "TEXTUAL_", "TERM_PROGRAM")
@@ -78,7 +78,7 @@ class WarmServer:
         for who starts it otherwise than by this class.
         """
         program = Path(warm_server.__file__).with_name("warm_client.py")
-        return f"-I -S {program} {self._address()[1:]} -m {module}"
+        return f"-I -S {program} {self.address()} -m {module}"
 
     def _suits(self, environment: Mapping[str, str] | None) -> bool:
         """Whether nothing in an environment is for an interpreter's start alone."""
@@ -95,11 +95,11 @@ class WarmServer:
             socket.send_fds(control, [json.dumps(request).encode()], given)
         return mine
 
-    def _address(self) -> str:
+    def address(self) -> str:
         """A name in the kernel alone, of this run of the tests and of what the server is."""
         asked = [self.modules, sorted(self.inherited.items())]
         kind = hashlib.sha256(json.dumps(asked).encode()).hexdigest()[:32]
-        return f"\0fresnel-tests-{os.environ.get(RUN, os.getpid())}-{kind}"
+        return f"fresnel-tests-{os.environ.get(RUN, os.getpid())}-{kind}"
 
     def _connect(self) -> socket.socket:
         """The way to ask the server; the first that asks starts it."""
@@ -108,7 +108,7 @@ class WarmServer:
             control.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, REQUEST_BYTES)
             # Refused before another has said that it listens, reset or empty when the server ends.
             with contextlib.suppress(ConnectionRefusedError, ConnectionResetError):
-                control.connect(self._address())
+                control.connect(f"\0{self.address()}")
                 if control.recv(32):
                     return control
             control.close()
@@ -116,7 +116,7 @@ class WarmServer:
                 contextlib.suppress(OSError),
                 socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener,
             ):
-                listener.bind(self._address())
+                listener.bind(f"\0{self.address()}")
                 listener.listen()
                 return self._begin(listener)
 
@@ -134,10 +134,15 @@ class WarmServer:
         return mine
 
 
-COMMANDS = WarmServer("tui.cli.*", "tui.cli.commands.*", "tui.agent.*")
-"""What a headless command imports, and what ssh starts on a machine."""
+COMMANDS = WarmServer(
+    *(HELPERS, "tui.cli.*", "tui.cli.commands.*", "tui.agent.*"),
+    *("runners.watch.metrics.final_maker", "runners.watch.metrics.attempt_report"),
+    *("runners.diagnosis.known_cause", "runners.notify"),
+    *("runners.lifecycle.launch.dispatch", "runners.lifecycle.launch.replan"),
+)
+"""What a headless command imports and its short helpers do, and what ssh starts on a machine."""
 PANELS = WarmServer(
-    *("tui.cli.*", "tui.cli.commands.*", "tui.panel.*", "tui.panel.cockpit.*"),
+    *(HELPERS, "tui.cli.*", "tui.cli.commands.*", "tui.panel.*", "tui.panel.cockpit.*"),
     *("tui.panel.screens.*", "tui.panel.widgets.*"),
     LANG="C.UTF-8",
 )
@@ -173,6 +178,7 @@ class _Forked(subprocess.Popen[Any]):
             "umask": _umask(),
             "ignored": [n for n in ENDING if signal.getsignal(n) is signal.SIG_IGN],
             "forks": LAUNCHER in args,
+            "helpers": COMMANDS.address() if HELPERS in self.server.modules else "",
         }
         given = (read_in, write_out, write_errors)
         streams = [own if stream == -1 else stream for own, stream in enumerate(given)]

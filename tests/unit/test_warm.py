@@ -99,7 +99,7 @@ def test_whoever_asks_and_is_killed_before_it_has_read_takes_no_server_along() -
     number = [sys.executable, "-c", "import os; print(os.getpid() if os.read(0, 1) else 0)"]
     SERVER.run([sys.executable, "-c", "pass"])  # it runs
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as control:
-        control.connect(SERVER._address())
+        control.connect(f"\0{SERVER.address()}")
         assert select.select([control], [], [], CEILING_S)[0]
     with subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as giver:
         assert giver.stdin is not None and giver.stdout is not None
