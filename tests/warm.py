@@ -51,6 +51,20 @@ class WarmServer:
         self.control: socket.socket | None = None
         self.process: subprocess.Popen[bytes] | None = None
 
+    @classmethod
+    def at(cls, address: str) -> WarmServer | None:
+        """The server that runs at an address, if one does."""
+        control = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        control.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, REQUEST_BYTES)
+        with contextlib.suppress(ConnectionRefusedError, ConnectionResetError):
+            control.connect(f"\0{address}")
+            if control.recv(32):
+                found = cls()
+                found.control = control
+                return found
+        control.close()
+        return None
+
     def run(self, argv: Sequence[str], **options: Any) -> subprocess.CompletedProcess[Any]:
         """`subprocess.run` of a Python program, without `input`."""
         timeout, check = options.pop("timeout", None), options.pop("check", False)
@@ -137,7 +151,7 @@ class WarmServer:
 COMMANDS = WarmServer(
     *(HELPERS, "tui.cli.*", "tui.cli.commands.*", "tui.agent.*"),
     *("runners.watch.metrics.final_maker", "runners.watch.metrics.attempt_report"),
-    *("runners.diagnosis.known_cause", "runners.notify"),
+    *("runners.diagnosis.known_cause", "runners.notify", "runners.gpus.sampler"),
     *("runners.lifecycle.launch.dispatch", "runners.lifecycle.launch.replan"),
 )
 """What a headless command imports and its short helpers do, and what ssh starts on a machine."""

@@ -10,16 +10,24 @@ are. That each helper starts cold is tested in `tests/architecture/test_imports.
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 if __name__ == "__main__":
     _ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))  # noqa: PTH100, PTH120
     sys.path.insert(0, _ROOT)
 
+else:
+    import subprocess
+
+    from tests.warm import WarmServer
+
 from runners.host import helpers
 from tests import warm_client
 
-FORKED = frozenset({"summarize", "explain", "attempt-report", "dispatch", "replan", "notify"})
+FORKED = frozenset(
+    {"summarize", "explain", "attempt-report", "dispatch", "replan", "notify", "start-sampler"}
+)
 _ALTERING = ("LD_PRELOAD", "LD_LIBRARY_PATH")
 """Variables that only an interpreter's start heeds."""
 
@@ -43,6 +51,9 @@ def install(address: str) -> None:
         cold(name, *arguments, environment=environment)
 
     helpers.become = become
+    client = sys.modules.get("runners.gpus.client")
+    if client is not None:
+        client.subprocess = _Forking(address)  # type: ignore[attr-defined]
     spawn = sys.modules.get("runners.lifecycle.supervisor.spawn")
     if spawn is not None:
 
@@ -52,6 +63,23 @@ def install(address: str) -> None:
             return [python, *flags, *own, file, state, run, *map(os.fspath, arguments[2:])]
 
         spawn.command = command  # type: ignore[attr-defined]
+
+
+class _Forking:
+    """`subprocess`, for who starts a sampler."""
+
+    DEVNULL = -3
+
+    def __init__(self, address: str) -> None:
+        self._address = address
+
+    def Popen(self, argv: Sequence[str], **options: Any) -> Any:
+        """Have it forked, as `subprocess` would have started it."""
+        if not any(key in options["env"] for key in _ALTERING):
+            server = WarmServer.at(self._address)
+            if server is not None:
+                return server.start(argv, **options)
+        return subprocess.Popen(argv, **options)
 
 
 def _supervise() -> None:

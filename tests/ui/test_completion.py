@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from runners.state.layout import StateDirectory
-from tests.process.conftest import end_everything
+from tests.process.conftest import COMMAND, end_everything
 from tests.support import CEILING_S, REPOSITORY, eventually, stats_below
 from tests.terminal import Terminal
+from tests.warm import COMMANDS
 
 SHELLS = {
     "bash": (["bash", "--norc", "--noprofile", "-i"], 'eval "$(fresnel-tui completion bash)"'),
@@ -53,9 +54,10 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def run(*words: str) -> str:
-    return subprocess.run(
-        ["fresnel-tui", *words], capture_output=True, text=True, timeout=CEILING_S, check=True
-    ).stdout
+    done = COMMANDS.run(
+        [*COMMAND, *words], capture_output=True, text=True, timeout=CEILING_S, check=True
+    )
+    return str(done.stdout)
 
 
 def offers(line: str, **environment: str) -> list[str]:
@@ -72,8 +74,8 @@ def offers(line: str, **environment: str) -> list[str]:
         "_ARGCOMPLETE_IFS": "\n",
         "_ARGCOMPLETE_SUPPRESS_SPACE": "1",
     }
-    done = subprocess.run(
-        ["fresnel-tui"],
+    done = COMMANDS.run(
+        COMMAND,
         env={**os.environ, **asked, **where, **environment},
         capture_output=True,
         text=True,

@@ -21,10 +21,11 @@ import pytest
 
 from runners.host.identity import host_name
 from runners.state.layout import StateDirectory
-from tests.process.conftest import end_everything
+from tests.process.conftest import COMMAND, end_everything
 from tests.screen_text import NO_RUNS, RUNS_HELP
 from tests.served import Page, Served, until
 from tests.support import CEILING_S, REPOSITORY, eventually
+from tests.warm import COMMANDS
 
 if sys.version_info >= (3, 11):
     from asyncio import timeout
@@ -63,8 +64,8 @@ def serve(tmp_path: Path) -> Iterator[Callable[..., Served]]:
 
 
 def run(*words: str) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(
-        [sys.executable, "-P", "-m", "fresnel_tui", *words],
+    return COMMANDS.run(
+        [*COMMAND, *words],
         env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
         capture_output=True,
         text=True,
