@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.trainers.kernels import compile_once
+from tests.trainers.kernels import compile_once, shared_folder
 from tests.warm import TORCH
 from tests.warm_server import WHOLE
 
@@ -57,10 +57,24 @@ def loops_compiled_once(tmp_path_factory: pytest.TempPathFactory) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def cache_of_its_own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """What programs keep for the next run does not go to the user's own cache."""
+    """What programs keep for the next run does not go to the user's own cache; made-up skulls are
+    made by one worker for all.
+    """
     with pytest.MonkeyPatch.context() as here:
-        here.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        here.setenv("XDG_CACHE_HOME", str(shared_folder(tmp_path_factory) / "cache"))
         yield
+
+
+@pytest.fixture
+def curves() -> None:
+    """For a test of the curves that a training draws at its end."""
+
+
+@pytest.fixture(autouse=True)
+def no_curves(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A training in this process draws no curves, which can take longer than it trains."""
+    if "curves" not in request.fixturenames:
+        monkeypatch.setitem(sys.modules, "matplotlib.backends.backend_agg", None)
 
 
 @pytest.fixture(scope="session")

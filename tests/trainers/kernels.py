@@ -7,6 +7,7 @@ training that begins meanwhile, would pay for itself.
 import os
 import sys
 from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 
@@ -17,12 +18,17 @@ from tests.warm import TORCH
 SOURCES = ("trainers/gaussian/cpu_kernels.py", "trainers/pcdiff/neighbours_numba.py")
 
 
+def shared_folder(factory: pytest.TempPathFactory) -> Path:
+    """The folder of this run of the tests, which all its workers see."""
+    own = factory.getbasetemp()
+    return own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
+
+
 def compile_once(factory: pytest.TempPathFactory) -> None:
     """Compile what is not kept yet; of several workers one does, and the others wait for it."""
     if find_spec("numba") is None or find_spec("torch") is None:
         return
-    own = factory.getbasetemp()
-    with locked((own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "kernels.lock"):
+    with locked(shared_folder(factory) / "kernels.lock"):
         if not all(map(_is_kept, SOURCES)):
             words = [sys.executable, "-m", "tests.trainers.kernels"]
             TORCH.run(words, cwd=REPOSITORY, check=True)

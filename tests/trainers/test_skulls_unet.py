@@ -48,8 +48,7 @@ def one_layer(monkeypatch) -> None:
 
 
 def train(*words: object) -> int:
-    with signals_kept(), pytest.MonkeyPatch.context() as here:
-        here.setitem(__import__("sys").modules, "matplotlib.backends.backend_agg", None)
+    with signals_kept():
         return train_unet.main([*SMALL, *map(str, words)])
 
 

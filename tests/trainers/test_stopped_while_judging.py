@@ -100,8 +100,7 @@ def volumes(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def cases(
     skulls: Path, volumes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Callable[[str], Case]:
-    """A trainer by its name; what it draws of curves takes longer than it trains."""
-    monkeypatch.setitem(sys.modules, "matplotlib.backends.backend_agg", None)
+    """A trainer by its name."""
     monkeypatch.delenv("FRESNEL_RUN_DIR", raising=False)
     stand_in = lambda _: torch.nn.Conv3d(1, 1, 3, padding=1)  # noqa: E731
     for module in (unet, train_unet):

@@ -80,7 +80,7 @@ def test_a_run_is_told_to_the_panel_and_the_user(run: Path, read_events, capsys)
     assert "warning: batch_size was 4 and is 2" in told.err
 
 
-def test_history_and_curves_go_on_after_a_resume(run: Path, read_events) -> None:
+def test_history_and_curves_go_on_after_a_resume(run: Path, read_events, curves) -> None:
     first = make_reporter(run / "first")
     first.start(**FIRST)
     train(first, range(1, 6))

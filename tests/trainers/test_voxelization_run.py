@@ -56,7 +56,7 @@ train: {{batch_size: 2, lr: 2.0e-3, n_workers: 0, print_every: 1, validate_every
 @pytest.fixture(scope="module")
 def config(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("data")
-    make_up(folder / "skulls", 3, size=32, points=400, held_out=1)
+    make_up(folder / "skulls", 3, size=32, points=500, held_out=1)
     assert prepare_pairs(folder / "skulls", folder / "skulls" / "train.csv", (180, 20)) == []
     path = folder / "small.yaml"
     path.write_text(SMALL.format(root=folder / "skulls"))
