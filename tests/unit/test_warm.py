@@ -7,13 +7,14 @@ import signal
 import socket
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.support import CEILING_S
-from tests.warm import WarmServer
+from tests.support import CEILING_S, REPOSITORY
+from tests.warm import COMMANDS, WarmServer
 from tests.workers import HOW_MUCH
 
 SERVER = WarmServer("json")
@@ -212,3 +213,53 @@ def test_whoever_can_only_start_a_file_has_a_program_forked_all_the_same(
     assert (warm.returncode, warm.stdout) == (cold.returncode, cold.stdout)
     assert warm.stderr == cold.stderr
     assert b"given" in warm.stderr
+
+
+HELPER = f"""
+import os, sys
+from types import SimpleNamespace
+sys.path.insert(0, {str(REPOSITORY)!r})
+from runners.host import helpers
+if sys.argv[1] != "as it is":
+    helpers.sys = SimpleNamespace(executable="/nowhere")
+os.environ.update(word.split("=") for word in sys.argv[1].split() if "=" in word)
+print(helpers.run(*sys.argv[2:]))
+"""
+
+
+def helped(run: Callable[..., Any], folder: Path, *words: str) -> tuple[int, str, list[str]]:
+    """How a command ended that has a helper run, and what that said."""
+    done = run(
+        [sys.executable, "-c", HELPER, *words],
+        cwd=folder,
+        env=dict(os.environ),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=CEILING_S,
+    )
+    return done.returncode, done.stdout, done.stderr.splitlines()[-1:]
+
+
+@pytest.mark.parametrize("words", [["replan", ".", "x"], ["dispatch", "."], ["notify"]])
+def test_a_short_helper_of_a_forked_command_does_what_one_that_is_started_does(
+    tmp_path: Path, words: list[str]
+) -> None:
+    started = helped(subprocess.run, tmp_path, "as it is", *words)
+    assert helped(COMMANDS.run, tmp_path, "as it is", *words) == started
+
+
+@pytest.mark.parametrize(
+    ("setting", "name", "code"),
+    [
+        ("nowhere", "dispatch", 0),
+        ("nowhere LD_PRELOAD=", "dispatch", 127),
+        ("nowhere", "guard", 127),
+    ],
+)
+def test_only_a_short_helper_needs_no_interpreter(
+    tmp_path: Path, setting: str, name: str, code: int
+) -> None:
+    """And only where nothing is set that an interpreter's start alone heeds."""
+    assert helped(COMMANDS.run, tmp_path, setting, name, ".")[1] == f"({code}, '')\n"
+    assert helped(subprocess.run, tmp_path, setting, name, ".")[1] == "(127, '')\n"
