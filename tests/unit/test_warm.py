@@ -1,6 +1,7 @@
 """A program forked from a warm server is like one that an interpreter was started for."""
 
 import gc
+import operator
 import os
 import select
 import signal
@@ -241,7 +242,14 @@ def helped(run: Callable[..., Any], folder: Path, *words: str) -> tuple[int, str
     return done.returncode, done.stdout, done.stderr.splitlines()[-1:]
 
 
-@pytest.mark.parametrize("words", [["replan", ".", "x"], ["dispatch", "."], ["notify"]])
+@pytest.mark.parametrize(
+    "words",
+    [
+        *(["attempt-report", "."], ["dispatch", "."], ["explain", "./x", "1"], ["notify"]),
+        *(["replan", ".", "x"], ["summarize", "./x"], ["start-sampler", "./x"]),
+    ],
+    ids=operator.itemgetter(0),
+)
 def test_a_short_helper_of_a_forked_command_does_what_one_that_is_started_does(
     tmp_path: Path, words: list[str]
 ) -> None:
