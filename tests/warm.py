@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from tests import warm_server
-from tests.warm_server import ENDING, HELPERS, REQUEST_BYTES, program_at
+from tests.warm_server import ENDING, REQUEST_BYTES, program_at
 
 OURS = ("FRESNEL_", "PYTEST_")
 STARTING = ("PYTHON", "LANG", "LC_", "LD_", "TEXTUAL_", "TERM_PROGRAM")
@@ -50,20 +50,6 @@ class WarmServer:
         self.inherited = inherited | environment
         self.control: socket.socket | None = None
         self.process: subprocess.Popen[bytes] | None = None
-
-    @classmethod
-    def at(cls, address: str) -> WarmServer | None:
-        """The server that runs at an address, if one does."""
-        control = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        control.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, REQUEST_BYTES)
-        with contextlib.suppress(ConnectionRefusedError, ConnectionResetError):
-            control.connect(f"\0{address}")
-            if control.recv(32):
-                found = cls()
-                found.control = control
-                return found
-        control.close()
-        return None
 
     def run(self, argv: Sequence[str], **options: Any) -> subprocess.CompletedProcess[Any]:
         """`subprocess.run` of a Python program, without `input`."""
@@ -92,7 +78,7 @@ class WarmServer:
         for who starts it otherwise than by this class.
         """
         program = Path(warm_server.__file__).with_name("warm_client.py")
-        return f"-I -S {program} {self.address()} -m {module}"
+        return f"-I -S {program} {self._address()[1:]} -m {module}"
 
     def _suits(self, environment: Mapping[str, str] | None) -> bool:
         """Whether nothing in an environment is for an interpreter's start alone."""
@@ -109,11 +95,11 @@ class WarmServer:
             socket.send_fds(control, [json.dumps(request).encode()], given)
         return mine
 
-    def address(self) -> str:
+    def _address(self) -> str:
         """A name in the kernel alone, of this run of the tests and of what the server is."""
         asked = [self.modules, sorted(self.inherited.items())]
         kind = hashlib.sha256(json.dumps(asked).encode()).hexdigest()[:32]
-        return f"fresnel-tests-{os.environ.get(RUN, os.getpid())}-{kind}"
+        return f"\0fresnel-tests-{os.environ.get(RUN, os.getpid())}-{kind}"
 
     def _connect(self) -> socket.socket:
         """The way to ask the server; the first that asks starts it."""
@@ -122,7 +108,7 @@ class WarmServer:
             control.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, REQUEST_BYTES)
             # Refused before another has said that it listens, reset or empty when the server ends.
             with contextlib.suppress(ConnectionRefusedError, ConnectionResetError):
-                control.connect(f"\0{self.address()}")
+                control.connect(self._address())
                 if control.recv(32):
                     return control
             control.close()
@@ -130,7 +116,7 @@ class WarmServer:
                 contextlib.suppress(OSError),
                 socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener,
             ):
-                listener.bind(f"\0{self.address()}")
+                listener.bind(self._address())
                 listener.listen()
                 return self._begin(listener)
 
@@ -148,15 +134,10 @@ class WarmServer:
         return mine
 
 
-COMMANDS = WarmServer(
-    *(HELPERS, "tui.cli.*", "tui.cli.commands.*", "tui.agent.*"),
-    *("runners.watch.metrics.final_maker", "runners.watch.metrics.attempt_report"),
-    *("runners.diagnosis.known_cause", "runners.notify", "runners.gpus.sampler"),
-    *("runners.lifecycle.launch.dispatch", "runners.lifecycle.launch.replan"),
-)
-"""What a headless command imports and its short helpers do, and what ssh starts on a machine."""
+COMMANDS = WarmServer("tui.cli.*", "tui.cli.commands.*", "tui.agent.*")
+"""What a headless command imports, and what ssh starts on a machine."""
 PANELS = WarmServer(
-    *(HELPERS, "tui.cli.*", "tui.cli.commands.*", "tui.panel.*", "tui.panel.cockpit.*"),
+    *("tui.cli.*", "tui.cli.commands.*", "tui.panel.*", "tui.panel.cockpit.*"),
     *("tui.panel.screens.*", "tui.panel.widgets.*"),
     LANG="C.UTF-8",
 )
@@ -192,7 +173,6 @@ class _Forked(subprocess.Popen[Any]):
             "umask": _umask(),
             "ignored": [n for n in ENDING if signal.getsignal(n) is signal.SIG_IGN],
             "forks": LAUNCHER in args,
-            "helpers": COMMANDS.address() if HELPERS in self.server.modules else "",
         }
         given = (read_in, write_out, write_errors)
         streams = [own if stream == -1 else stream for own, stream in enumerate(given)]

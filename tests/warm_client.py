@@ -67,8 +67,8 @@ def _request(address: str, argv: list[str]) -> str:
     folder = os.getcwd()  # noqa: PTH109
     ignored = [number for number in _ENDING if getsignal(number) is SIG_IGN]
     return (
-        f'{{"address":{quoted(address)},"helpers":{quoted(address)},"argv":[{",".join(map(quoted, argv))}],'
-        f'"environment":{{{environment}}},"folder":{quoted(folder)},"session":true,"terminal":false,"umask":{umask},'
+        f'{{"address":{quoted(address)},"argv":[{",".join(map(quoted, argv))}],"environment":{{{environment}}},'
+        f'"folder":{quoted(folder)},"session":true,"terminal":false,"umask":{umask},'
         f'"ignored":{ignored},"forks":false}}'
     )
 

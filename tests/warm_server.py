@@ -34,9 +34,8 @@ ENDING = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM)
 """What a program ignores when whoever started it did; the server was started by somebody else."""
 WHOLE = "PYTEST_WHOLE"
 """The variable of a program that has what is hidden from others."""
-HELPERS = "tests.warm_helpers"
 HIDDEN: dict[str, Any] = {}
-ORDINARY = frozenset({"-P", "-u", "-E"})
+ORDINARY = frozenset({"-P", "-u"})
 """Flags of the interpreter that a fork can do without or play."""
 
 
@@ -190,7 +189,7 @@ def _program(request: Mapping[str, Any], path: Sequence[str]) -> Callable[[], ob
     at = program_at(argv)
     assert at is not None
     is_file = argv[at] not in ("-m", "-c")
-    named = "" if "-E" in argv[1:at] else os.environ.get("PYTHONPATH", "")
+    named = os.environ.get("PYTHONPATH", "")
     first = [] if "-P" in argv[1:at] else [str(Path(argv[at]).parent) if is_file else os.getcwd()]  # noqa: PTH109
     sys.path[:] = [*first, *filter(None, named.split(os.pathsep)), *path]
     sys.argv, sys.orig_argv = argv[at + (not is_file) :], argv
@@ -198,8 +197,6 @@ def _program(request: Mapping[str, Any], path: Sequence[str]) -> Callable[[], ob
         _fork_ranks()
     if "address" in request:
         _fork_commands(request["address"])
-    if request.get("helpers") and HELPERS in sys.modules:
-        sys.modules[HELPERS].install(request["helpers"])
     if is_file:
         return lambda: runpy.run_path(argv[at], run_name="__main__")
     if argv[at] == "-m":

@@ -1,21 +1,19 @@
 """A program forked from a warm server is like one that an interpreter was started for."""
 
 import gc
-import operator
 import os
 import select
 import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.support import CEILING_S, REPOSITORY
-from tests.warm import COMMANDS, WarmServer
+from tests.support import CEILING_S
+from tests.warm import WarmServer
 from tests.workers import HOW_MUCH
 
 SERVER = WarmServer("json")
@@ -101,7 +99,7 @@ def test_whoever_asks_and_is_killed_before_it_has_read_takes_no_server_along() -
     number = [sys.executable, "-c", "import os; print(os.getpid() if os.read(0, 1) else 0)"]
     SERVER.run([sys.executable, "-c", "pass"])  # it runs
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as control:
-        control.connect(f"\0{SERVER.address()}")
+        control.connect(SERVER._address())
         assert select.select([control], [], [], CEILING_S)[0]
     with subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as giver:
         assert giver.stdin is not None and giver.stdout is not None
@@ -214,60 +212,3 @@ def test_whoever_can_only_start_a_file_has_a_program_forked_all_the_same(
     assert (warm.returncode, warm.stdout) == (cold.returncode, cold.stdout)
     assert warm.stderr == cold.stderr
     assert b"given" in warm.stderr
-
-
-HELPER = f"""
-import os, sys
-from types import SimpleNamespace
-sys.path.insert(0, {str(REPOSITORY)!r})
-from runners.host import helpers
-if sys.argv[1] != "as it is":
-    helpers.sys = SimpleNamespace(executable="/nowhere")
-os.environ.update(word.split("=") for word in sys.argv[1].split() if "=" in word)
-print(helpers.run(*sys.argv[2:]))
-"""
-
-
-def helped(run: Callable[..., Any], folder: Path, *words: str) -> tuple[int, str, list[str]]:
-    """How a command ended that has a helper run, and what that said."""
-    done = run(
-        [sys.executable, "-c", HELPER, *words],
-        cwd=folder,
-        env=dict(os.environ),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=CEILING_S,
-    )
-    return done.returncode, done.stdout, done.stderr.splitlines()[-1:]
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        *(["attempt-report", "."], ["dispatch", "."], ["explain", "./x", "1"], ["notify"]),
-        *(["replan", ".", "x"], ["summarize", "./x"], ["start-sampler", "./x"]),
-    ],
-    ids=operator.itemgetter(0),
-)
-def test_a_short_helper_of_a_forked_command_does_what_one_that_is_started_does(
-    tmp_path: Path, words: list[str]
-) -> None:
-    started = helped(subprocess.run, tmp_path, "as it is", *words)
-    assert helped(COMMANDS.run, tmp_path, "as it is", *words) == started
-
-
-@pytest.mark.parametrize(
-    ("setting", "name", "code"),
-    [
-        ("nowhere", "dispatch", 0),
-        ("nowhere LD_PRELOAD=", "dispatch", 127),
-        ("nowhere", "guard", 127),
-    ],
-)
-def test_only_a_short_helper_needs_no_interpreter(
-    tmp_path: Path, setting: str, name: str, code: int
-) -> None:
-    """And only where nothing is set that an interpreter's start alone heeds."""
-    assert helped(COMMANDS.run, tmp_path, setting, name, ".")[1] == f"({code}, '')\n"
-    assert helped(subprocess.run, tmp_path, setting, name, ".")[1] == "(127, '')\n"
