@@ -12,6 +12,7 @@
 # make guides   the users' guides, walked from top to bottom, trainings too, and the table of their rows
 # make mutants  broken lines of costs, scheduling, guard and supervisor: how many the tests notice
 # make soak     days of use in a quarter of an hour: memory, files, processes
+# make logouts  logouts, a shutdown and a boot under a real systemd, in a container (root; Debian)
 # make kills    SIGKILL a thousand times to every process of ours, and what must hold holds
 
 PYTHON ?= python3
@@ -27,7 +28,7 @@ OWN    := import sysconfig; print(sysconfig.get_path("purelib"))
 # Tests wait for processes more than they compute: six workers keep two cores busy.
 WORKERS ?= 6
 
-.PHONY: run install test test-quick test-random test-oldest test-newest coverage lock bench guides docs fuzz money kills mutants soak packages site screenshots recording clean
+.PHONY: run install test test-quick test-random test-oldest test-newest coverage lock bench guides docs fuzz money kills logouts mutants soak packages site screenshots recording clean
 
 run: $(STAMP)
 	@if [ -t 0 ] && [ -t 1 ]; then exec $(BIN)/fresnel-tui --launch $(PRESET); \
@@ -171,6 +172,10 @@ site: $(STAMP)
 packages: $(STAMP)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[packages]'
 	$(BIN)/python -m tests.installations
+
+# A Debian with systemd in a container: needs root, debootstrap and systemd-container.
+logouts: $(STAMP)
+	$(BIN)/python -m tests.logouts
 
 # commands.md, the tables of keys and the types of the API, from what the program says.
 docs: $(STAMP)
