@@ -8,6 +8,9 @@ from typing import Any
 import jsonschema
 import pytest
 
+from runners.model.endings import EndingCause
+from runners.model.health import Condition
+from runners.model.states import State
 from tests.command_text import did_you_mean
 from tests.process.conftest import CommandLine
 from tests.support import REPOSITORY, eventually
@@ -29,6 +32,13 @@ def test_every_command_that_speaks_json_is_described() -> None:
     jsonschema.Draft202012Validator.check_schema(every)
     for name in SCHEMAS["commands"]:
         assert schema_of(name, SCHEMAS)["$schema"].endswith("/draft/2020-12/schema")
+
+
+def test_closed_sets_have_the_members_that_programs_are_told_of() -> None:
+    kinds = SCHEMAS["$defs"]
+    assert set(kinds["state"]["enum"]) == set(State)
+    assert set(kinds["ending"]["properties"]["cause"]["enum"]) == set(EndingCause)
+    assert set(kinds["health"]["properties"]["condition"]["enum"]) == set(Condition)
 
 
 def test_the_schema_of_one_command_is_printed(cli: CommandLine) -> None:

@@ -114,7 +114,8 @@ def set_drain(state: StateDirectory, on: bool) -> None:
 def dispatch(state: StateDirectory) -> list[str]:
     """Grant GPUs to every waiting run that may start now, tell the others why not.
 
-    Nothing starts while the machine is shut down. Returns the ids of those that were granted.
+    Nothing starts while systemd ends the machine or the login. Returns the ids of those that were
+    granted.
     """
     candidates = waiting(state)
     if not candidates:

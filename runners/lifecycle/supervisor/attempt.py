@@ -176,7 +176,7 @@ class Attempt:
             os.close(pidfd)
 
     def _heed_shutdown(self) -> None:
-        """From now on until the run's end is recorded, a machine that is shut down is heard."""
+        """Until the run's end is recorded, systemd's end of machine or login is heard."""
         if _own_job() is None:  # in a Slurm job the same signal is Slurm's
             boot = self.plan["restart"]["boot"]
             self.shutdown = ShutdownNotice(self.run, self.stop.request, survives_boot=boot)
