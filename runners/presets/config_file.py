@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Collection, Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -37,6 +38,12 @@ class ConfigText(NamedTuple):
 
     path: Path
     text: str
+    values: Mapping[str, Any]
+    places: Mapping[str, tuple[int, int]]
+    lists: Mapping[str, int]
+
+
+class _Found(NamedTuple):
     values: dict[str, Any]
     places: dict[str, tuple[int, int]]
     lists: dict[str, int]
@@ -44,10 +51,6 @@ class ConfigText(NamedTuple):
 
 def read_config(path: Path) -> ConfigText:
     """Read the configuration file at `path`; WrongInput when it is none that we can read whole."""
-    import yaml  # few launches need any
-
-    from runners.presets.reading.yaml_lines import CoreLoader
-
     try:
         if not path.is_file():
             raise WrongInput(f"config.file: no file {path}", "make it, or change the preset")
@@ -58,6 +61,16 @@ def read_config(path: Path) -> ConfigText:
         raise WrongInput(f"config.file: {path} is not UTF-8 text") from None
     except OSError as error:
         raise WrongInput(f"config.file: {path}: {error.strerror}") from None
+    return _parsed(path, text)
+
+
+# A preset asks for its file again and again, and so do others of the same trainer.
+@lru_cache(maxsize=16)
+def _parsed(path: Path, text: str) -> ConfigText:
+    import yaml  # few launches need any
+
+    from runners.presets.reading.yaml_lines import CoreLoader
+
     # Blanked out rather than cut out: what stands behind keeps its place.
     readable = _without_comments(text) if path.suffix.lower() in (".json", ".jsonc") else text
     loader: CoreLoader | None = None
@@ -66,9 +79,9 @@ def read_config(path: Path) -> ConfigText:
         node = loader.get_single_node()
         if not isinstance(node, yaml.MappingNode):
             raise WrongInput(f"config.file: {path} holds no mapping of keys to values")
-        found = ConfigText(path, text, {}, {}, {})
+        found = _Found({}, {}, {})
         _collect(loader, node, "", found)
-        return found
+        return ConfigText(path, text, *found)
     except (yaml.YAMLError, RecursionError) as error:
         raise WrongInput(f"config.file: {path}: {_first_line(error)}") from None
     finally:
@@ -234,7 +247,7 @@ def _with_value(name: str, entry: Any, found: ConfigText | None) -> Any:
     return keys
 
 
-def _collect(loader: CoreLoader, node: yaml.MappingNode, prefix: str, found: ConfigText) -> None:
+def _collect(loader: CoreLoader, node: yaml.MappingNode, prefix: str, found: _Found) -> None:
     import yaml
 
     for key_node, value_node in node.value:

@@ -3,7 +3,7 @@
 A field that could not be found out is None, and its checks say nothing.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -138,7 +138,7 @@ class ConfigFacts(msgspec.Struct, frozen=True):
     """
 
     path: str
-    values: dict[str, Any]
+    values: Mapping[str, Any]
     unread: tuple[str, ...] | None = None
 
 
