@@ -326,6 +326,16 @@ def test_x_rays_are_made_from_ct_s_alone(tmp_path: Path) -> None:
     assert make_drrs_main([*command[:2], "--config", str(other)]) == 2
 
 
+def test_x_rays_by_parallel_rays_are_made_of_plain_arrays_too(tmp_path: Path) -> None:
+    volume = np.full((8, 8, 8), -1000, np.float32)
+    volume[2:6, 2:6, 2:6] = 100
+    (tmp_path / "cts" / "a").mkdir(parents=True)
+    np.save(tmp_path / "cts" / "a" / "a.npy", volume)
+    command = [str(tmp_path / "cts"), str(tmp_path / "data"), "--config", "quick_2stage.json"]
+    assert make_drrs_main(command) == 0
+    assert find_patients(tmp_path / "data", VIEWS)[0][0].name == "a"
+
+
 @pytest.mark.parametrize("side", [90.0, 150.0])
 def test_a_ct_is_cut_or_padded_around_its_middle(side: float) -> None:
     volume = torch.zeros(10, 12, 14)

@@ -310,5 +310,5 @@ def test_lpips_is_read_from_files_and_is_off_without_them(tmp_path) -> None:
     _, parts = losses.total_loss(drawn, image, None, losses.LossSettings(lpips=0.1), found)
     assert 0 < parts["share_lpips"] < 1
     torch.save({"a": torch.zeros(1)}, tmp_path / LINEAR)
-    with pytest.raises(ValueError, match="cannot be used"):
+    with pytest.raises(ValueError, match="cannot be read as LPIPS"):
         find_lpips(tmp_path)

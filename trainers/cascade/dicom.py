@@ -16,7 +16,7 @@ from typing import Any
 import nibabel
 import numpy as np
 
-from trainers.common.settings_parser import SettingsError
+from trainers.common.errors import SettingsError, read_as
 
 SUFFIX = ".dcm"
 UNNAMED = re.compile(r"|\.(dcm|ima|\d+)", re.IGNORECASE)
@@ -33,10 +33,8 @@ def read_file(path: Path) -> Any:
         import pydicom
     except ModuleNotFoundError as problem:
         raise SettingsError(f"{path} needs pydicom: pip install pydicom") from problem
-    try:
+    with read_as(path, "DICOM"):
         return pydicom.dcmread(path)
-    except (OSError, pydicom.errors.InvalidDicomError) as problem:
-        raise SettingsError(f"{path} cannot be read as DICOM: {problem}") from problem
 
 
 def slice_files(folder: Path) -> list[Path]:
@@ -51,7 +49,7 @@ def read_series(folder: Path) -> nibabel.Nifti1Image:
     Raises SettingsError naming the folder where the slices are not one whole, even series.
     """
     slices = [found for found in map(read_file, slice_files(folder)) if "PixelData" in found]
-    try:
+    with read_as(folder, "a CT of DICOM"):
         check_series(folder, slices)
         across, down = np.reshape(np.float64(slices[0].ImageOrientationPatient), (2, 3))
         normal = np.cross(across, down)
@@ -61,8 +59,6 @@ def read_series(folder: Path) -> nibabel.Nifti1Image:
         # PixelSpacing is from row to row, then from column to column.
         high, wide = (float(side) for side in slices[0].PixelSpacing)
         volume = np.stack([hounsfield(part).T for part in slices], axis=-1)
-    except (AttributeError, KeyError, TypeError, ValueError, RuntimeError) as problem:
-        raise SettingsError(f"{folder} cannot be read as a CT of DICOM: {problem}") from problem
     affine = np.eye(4)
     affine[:3, :3] = TO_RAS @ np.stack([across * wide, down * high, step], axis=-1)
     affine[:3, 3] = TO_RAS @ places[0]
@@ -115,13 +111,11 @@ def even_step(folder: Path, places: np.ndarray, normal: np.ndarray) -> np.ndarra
 def read_picture(path: Path) -> np.ndarray:
     """Return a DICOM X-ray (H, W) in [0, 1], white where it is shown white, of its stored bits."""
     found = read_file(path)
-    try:
+    with read_as(path, "an X-ray"):
         pixels = found.pixel_array.astype(np.float32)
         least = -float(2 ** (found.BitsStored - 1)) if found.PixelRepresentation else 0.0
         pixels = (pixels - least) / np.float32(2**found.BitsStored - 1)
         inverted = found.PhotometricInterpretation == "MONOCHROME1"
-    except (AttributeError, KeyError, TypeError, ValueError, RuntimeError) as problem:
-        raise SettingsError(f"{path} cannot be read as an X-ray: {problem}") from problem
     if pixels.ndim != 2:
         raise SettingsError(f"{path} is no single grey picture: its shape is {pixels.shape}")
     return 1 - pixels if inverted else pixels

@@ -43,7 +43,6 @@ from trainers.cascade.patients import (
     Patient,
     find_patients,
     fit,
-    open_ct,
     read_ct,
     to_canonical_axes,
 )
@@ -125,8 +124,8 @@ def make_drrs(
 
 def cube_side(patient: Patient) -> tuple[float, float, float]:
     """Return, for parallel rays, a cube as wide as the first CT: a geometry says it otherwise."""
-    image = open_ct(patient.ct, turn=True)
-    side = float(image.header.get_zooms()[0] * image.shape[0])
+    _, extent = read_ct(patient.ct, None, turn=True)
+    side = float(extent[2])
     return side, side, side
 
 

@@ -22,7 +22,7 @@ from torch.nn import functional as F
 
 from trainers.cascade import dicom
 from trainers.cascade.projector import HU_HIGH, HU_LOW
-from trainers.common.files import DAMAGED
+from trainers.common.errors import read_as
 from trainers.common.reading import check_finite, read_picture
 from trainers.common.settings_parser import SettingsError
 
@@ -219,16 +219,12 @@ def read_ct(
     Raises SettingsError naming the file where it cannot be read, is not a volume, has NaN, or is
     not in HU.
     """
-    try:
+    with read_as(path, "a CT volume"):
         if path.name.endswith(".npy"):
             volume = np.load(path, allow_pickle=False).astype(np.float32)
             extent = np.asarray(field_of_view or volume.shape, dtype=np.float64)
         else:
             volume, extent = from_scanner(open_ct(path, turn))
-    except SettingsError:
-        raise
-    except (*DAMAGED, nibabel.filebasedimages.ImageFileError) as problem:
-        raise SettingsError(f"{path} cannot be read as a CT volume: {problem}") from problem
     if volume.ndim != 3 or min(volume.shape) < 2:
         raise SettingsError(f"{path} is no volume: its shape is {volume.shape}")
     check_finite(volume, path)

@@ -47,6 +47,7 @@ from trainers.cascade.projector import HU_HIGH, HU_LOW, hu_from_unit, unit_from_
 from trainers.cascade.restore import load_cascade
 from trainers.common.device_flags import add_device_flags, use_device
 from trainers.common.devices import describe_device
+from trainers.common.errors import read_as
 from trainers.common.files import write_whole
 from trainers.common.main_program import run_main
 from trainers.common.report import EventLog, run_directory
@@ -99,10 +100,8 @@ def place_in_space(
     Raises SettingsError where neither a file nor a size in mm says how large the volume is.
     """
     if like is not None:
-        try:
+        with read_as(like, "a CT volume"):
             image = open_ct(like)
-        except (OSError, nibabel.filebasedimages.ImageFileError) as problem:
-            raise SettingsError(f"--like: {like} cannot be read: {problem}") from problem
         ratio = np.asarray(image.shape[:3]) / size
         affine = np.asarray(image.affine) @ np.diag([*ratio, 1.0])
         # The outer corner stays where it is, the middle of the first voxel moves.

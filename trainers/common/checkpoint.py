@@ -58,14 +58,9 @@ def load_checkpoint(path: Path, allowed: Sequence[Any] = ()) -> dict[str, Any]:
     try:
         with torch.serialization.safe_globals(list(allowed)):
             content = torch.load(path, map_location="cpu", weights_only=True)
-    except (
-        RuntimeError,
-        pickle.UnpicklingError,
-        EOFError,
-        OSError,
-        ValueError,
-        KeyError,
-    ) as problem:
+    except MemoryError:
+        raise
+    except Exception as problem:  # of any kind where a number in it is damaged
         raise SettingsError(f"{path} cannot be read as a checkpoint ({why(problem)})") from problem
     if not isinstance(content, dict):
         raise SettingsError(f"{path} is not a checkpoint of this trainer")
@@ -95,6 +90,8 @@ def why(problem: Exception) -> str:
         return "it is damaged or cut short"
     if "weights_only" in text:
         return "PyTorch's torch.save did not write it"
+    if not isinstance(problem, (RuntimeError, OSError, ValueError, pickle.UnpicklingError)):
+        return "it is damaged"
     return (text.splitlines() or [type(problem).__name__])[0]
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 
 class SettingsError(ValueError):
@@ -24,6 +26,20 @@ class DivergedError(ArithmeticError):
 
 class ExportError(RuntimeError):
     """A model cannot be exported, or answers otherwise there; its text is one line for the user."""
+
+
+@contextmanager
+def read_as(path: Path, what: str) -> Iterator[None]:
+    """Raise SettingsError, which names path, for whatever is raised while a file is read.
+
+    Libraries raise errors of their own, zlib's and NumPy's, and any kind where a number is damaged.
+    """
+    try:
+        yield
+    except (SettingsError, MemoryError):
+        raise
+    except Exception as problem:
+        raise SettingsError(f"{path} cannot be read as {what}: {problem}") from problem
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

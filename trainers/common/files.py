@@ -21,10 +21,10 @@ from typing import IO
 DRAFT_SUFFIX = ".part"
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 DAMAGED = (
-    OSError, ValueError, EOFError, KeyError, NotImplementedError, SyntaxError,
-    tokenize.TokenError, zipfile.BadZipFile, zlib.error,
+    OSError, ValueError, TypeError, EOFError, KeyError, NotImplementedError, OverflowError,
+    SyntaxError, tokenize.TokenError, zipfile.BadZipFile, zlib.error,
 )  # fmt: skip
-"""What NumPy and nibabel raise for a file that is no array, or is damaged."""
+"""What NumPy raises for a file that is no array, or is damaged."""
 LOST_OUTPUT = (*FULL, errno.EIO)
 """What writing to a log raises on a full disk, and to a terminal that is gone."""
 

@@ -14,8 +14,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from trainers.common.errors import read_as
 from trainers.common.files import expanded
-from trainers.common.settings_parser import SettingsError
 
 BACKBONE, LINEAR = "alexnet-owt-7be5be79.pth", "alex.pth"
 LAYERS = (
@@ -78,12 +78,8 @@ def find_lpips(folder: Path | None) -> tuple[Lpips | None, str]:
     missing = [str(path) for path in (backbone, linear) if not path.is_file()]
     if missing:
         return None, f"no {' and no '.join(missing)}"
-    try:
+    with read_as(backbone.parent, "LPIPS weights"):
         parts = [
             torch.load(path, map_location="cpu", weights_only=True) for path in (backbone, linear)
         ]
         return Lpips(*parts).eval(), str(backbone.parent)
-    except (RuntimeError, KeyError, OSError, ValueError) as problem:
-        raise SettingsError(
-            f"LPIPS weights in {backbone.parent} cannot be used: {problem}"
-        ) from problem

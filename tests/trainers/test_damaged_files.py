@@ -1,0 +1,70 @@
+"""Files with wrong bytes in them are read, or refused by name: no reader lets another error out."""
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import nibabel
+import numpy as np
+import pytest
+import torch
+
+from tests.trainers.test_cascade_dicom import write_slices
+from trainers.cascade.patients import read_ct
+from trainers.common.checkpoint import load_checkpoint, save_checkpoint
+from trainers.common.errors import SettingsError
+from trainers.skulls.listing import load_cloud
+
+VOLUME = np.random.default_rng(0).normal(-200, 300, (6, 6, 6)).astype(np.float32)
+
+
+def written_nifti(folder: Path) -> Path:
+    nibabel.save(nibabel.Nifti1Image(VOLUME, np.eye(4)), folder / "a.nii")
+    return folder / "a.nii"
+
+
+def written_cloud(folder: Path) -> Path:
+    np.save(folder / "cloud.npy", VOLUME.reshape(-1, 3))
+    return folder / "cloud.npy"
+
+
+def written_checkpoint(folder: Path) -> Path:
+    model = torch.nn.Linear(3, 4)
+    optimiser = torch.optim.Adam(model.parameters())
+    model(torch.ones(2, 3)).sum().backward()
+    optimiser.step()
+    content = {"model": model.state_dict(), "optimiser": optimiser.state_dict()}
+    save_checkpoint(folder / "a.pt", content)
+    return folder / "a.pt"
+
+
+@pytest.mark.parametrize(
+    ("write", "read", "where"),
+    [
+        (written_nifti, lambda path: read_ct(path, None), (0, 352)),
+        (written_cloud, load_cloud, (0, 128)),
+        (lambda folder: write_slices(folder)[0], lambda path: read_ct(path.parent, None), (128, 400)),
+        (written_checkpoint, load_checkpoint, (0, 900)),
+    ],
+    ids=["nifti", "cloud", "dicom", "checkpoint"],
+)  # fmt: skip
+def test_wrong_bytes_are_read_or_refused_by_name(
+    write: Callable[[Path], Path],
+    read: Callable[[Path], object],
+    where: tuple[int, int],
+    tmp_path: Path,
+) -> None:
+    path, chance, refused = write(tmp_path), random.Random(4), 0
+    whole = path.read_bytes()
+    read(path)
+    for _ in range(150):
+        damaged = bytearray(whole)
+        for _ in range(chance.choice((1, 1, 2, 4))):
+            damaged[chance.randrange(*where)] = chance.randrange(256)
+        path.write_bytes(damaged)
+        try:
+            read(path)
+        except SettingsError as problem:
+            assert str(tmp_path) in str(problem)
+            refused += 1
+    assert refused
