@@ -1,6 +1,7 @@
 """Files with wrong bytes in them are read, or refused by name: no reader lets another error out."""
 
 import random
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,10 +11,14 @@ import pytest
 import torch
 
 from tests.trainers.test_cascade_dicom import write_slices
-from trainers.cascade.patients import read_ct
+from trainers.cascade.patients import CALIBRATION, read_calibration, read_ct
 from trainers.common.checkpoint import load_checkpoint, save_checkpoint
 from trainers.common.errors import SettingsError
+from trainers.gaussian.features import POLARITY_NAME, read_polarity
+from trainers.gaussian.networks import agreed_polarity
+from trainers.implants.evaluate import read_cases
 from trainers.skulls.listing import load_cloud
+from trainers.skulls.resampling import read_placement
 
 VOLUME = np.random.default_rng(0).normal(-200, 300, (6, 6, 6)).astype(np.float32)
 
@@ -68,3 +73,34 @@ def test_wrong_bytes_are_read_or_refused_by_name(
             assert str(tmp_path) in str(problem)
             refused += 1
     assert refused
+
+
+@pytest.mark.parametrize(
+    ("read", "name"),
+    [
+        (lambda path: read_calibration(path.parent, "auto", None), CALIBRATION),
+        (lambda path: read_polarity(path.parent), POLARITY_NAME),
+        (lambda path: agreed_polarity(None, path.parent), "config.json"),
+        (lambda path: read_cases(path.parent), "benchmark_cases.csv"),
+        (read_placement, "skull_placement.json"),
+    ],
+)
+@pytest.mark.parametrize(
+    "text",
+    [
+        "", "{", "[1]", "3", "null", "dice\n0.5\n",
+        '{"polarity": 3, "model_type": [], "crop": 5, "field_of_view_mm": ["a", 1, 2]}',
+        '{"crop": [[1]], "field_of_view_mm": [0, 1, 2], "polarity": []}',
+        '{"xray_calibration": "line_integral", "xray_maximum": -1, "crop": {}, "polarity": null}',
+    ],
+)  # fmt: skip
+def test_what_no_program_wrote_is_refused_by_name(
+    read: Callable[[Path], object], name: str, text: str, tmp_path: Path
+) -> None:
+    path = tmp_path / name
+    path.write_text(text)
+    if name == "config.json" and text.startswith('{"'):
+        read(path)  # one of another network, of which nothing is known
+        return
+    with pytest.raises(SettingsError, match=re.escape(str(path))):
+        read(path)

@@ -403,7 +403,7 @@ def test_the_table_stands_beside_the_published_and_says_what_is_not_comparable(
     assert evaluate.main(again) == 0
     assert "trained on 1 skulls, and not 114" in capsys.readouterr().out
     assert evaluate.main(["--results", str(tmp_path)]) == 2
-    assert "benchmark_cases.csv: cannot be read" in capsys.readouterr().err
+    assert "benchmark_cases.csv cannot be read" in capsys.readouterr().err
 
     def asked_to_stop(*given: object, **more: object) -> object:
         os.kill(os.getpid(), signal.SIGUSR1)

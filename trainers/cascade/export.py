@@ -64,5 +64,5 @@ def is_made_up(dataset: Path) -> bool:
     """Return whether a folder of patients says that make_patients.py made them."""
     try:
         return "made_up" in json.loads((dataset / CALIBRATION).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, TypeError):
         return False

@@ -35,7 +35,7 @@ from PIL import Image
 
 from trainers.cascade.conventions import read_geometry
 from trainers.cascade.geometry import ConeBeam, Geometry
-from trainers.cascade.patients import CALIBRATION, to_canonical_axes
+from trainers.cascade.patients import CALIBRATION, read_stated, to_canonical_axes
 from trainers.cascade.phantoms import cone_pixelise, made_up_patient, pixelise, voxelise
 from trainers.cascade.projector import MU_WATER, VIEWS
 from trainers.common.bar import bar
@@ -146,7 +146,7 @@ def write_calibration(
     if geometry is not None:
         described["geometry"] = geometry
     path = folder / CALIBRATION
-    if path.is_file() and json.loads(path.read_text(encoding="utf-8")) != described:
+    if path.is_file() and read_stated(path) != described:
         raise SettingsError(
             f"{folder} holds other patients already (see {CALIBRATION}): choose another folder"
         )

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import gzip
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard, cast
 
 import nibabel
 import numpy as np
@@ -118,18 +119,13 @@ def read_calibration(folder: Path, kind: str, maximum: float | None) -> Calibrat
 
     Raises SettingsError where the file cannot be read, or line integrals have no maximum.
     """
-    stated: dict[str, object] = {}
     path = folder / CALIBRATION
-    if path.is_file():
-        try:
-            stated = dict(json.loads(path.read_text(encoding="utf-8")))
-        except (OSError, ValueError, TypeError) as problem:
-            raise SettingsError(f"{path} is not a JSON object: {problem}") from problem
+    stated = read_stated(path) if path.is_file() else {}
     if kind == "auto":
         kind = str(stated.get("xray_calibration", "none"))
         written = stated.get("xray_maximum")
-        if written is not None and not isinstance(written, (int, float)):
-            raise SettingsError(f"{path}: xray_maximum {written!r} is not a number")
+        if written is not None and not is_length(written):
+            raise SettingsError(f"{path}: xray_maximum {written!r} is not a number above 0")
         maximum = maximum or written
     if kind not in ("line_integral", "transmission", "none"):
         raise SettingsError(
@@ -140,7 +136,15 @@ def read_calibration(folder: Path, kind: str, maximum: float | None) -> Calibrat
             "data.xray_maximum: what line integral is a white pixel? line_integral needs it"
         )
     view = stated.get("field_of_view_mm")
+    if view is not None and three_numbers(view) is None:
+        raise SettingsError(f"{path}: field_of_view_mm {view!r} is not three numbers above 0")
     return Calibration(kind, maximum, three_numbers(view), geometry_of(stated, path))
+
+
+def read_stated(path: Path) -> dict[str, object]:
+    """Return what a calibration.json says. Raises SettingsError where it is no JSON object."""
+    with read_as(path, "a JSON object"):
+        return dict(json.loads(path.read_text(encoding="utf-8")))
 
 
 def geometry_of(stated: dict[str, object], path: Path) -> dict[str, Any] | None:
@@ -162,9 +166,14 @@ def check_geometry(
         )
 
 
+def is_length(value: object) -> TypeGuard[float]:
+    """Return whether a value is a finite number above 0."""
+    return type(value) in (int, float) and 0 < cast(float, value) < math.inf
+
+
 def three_numbers(sides: object) -> tuple[float, float, float] | None:
-    """Return a list of three numbers as a tuple, and None for anything else."""
-    if not isinstance(sides, (list, tuple)) or len(sides) != 3:
+    """Return a list of three lengths as a tuple, and None for anything else."""
+    if not isinstance(sides, (list, tuple)) or len(sides) != 3 or not all(map(is_length, sides)):
         return None
     depth, height, width = (float(side) for side in sides)
     return depth, height, width

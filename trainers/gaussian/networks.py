@@ -17,7 +17,7 @@ import torch
 from numpy.typing import NDArray
 from PIL import Image
 
-from trainers.common.settings_parser import SettingsError
+from trainers.common.errors import SettingsError, read_as
 from trainers.gaussian.features import POLARITIES
 from trainers.gaussian.geometry import GRID
 
@@ -122,7 +122,8 @@ def agreed_polarity(asked: str | None, path: Path | None) -> str:
     """
     stated = None
     if path is not None and (path / "config.json").is_file():
-        configuration = json.loads((path / "config.json").read_text(encoding="utf-8"))
+        with read_as(path / "config.json", "a JSON object"):
+            configuration = dict(json.loads((path / "config.json").read_text(encoding="utf-8")))
         if configuration.get("model_type") == "depth_anything":
             stated = POLARITIES[configuration.get("depth_estimation_type", "relative") == "metric"]
     if asked and stated and asked != stated:

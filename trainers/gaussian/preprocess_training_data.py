@@ -53,6 +53,7 @@ from trainers.gaussian.features import (
     POLARITY_NAME,
     SIZES,
     feature_bytes,
+    read_polarity,
 )
 from trainers.gaussian.files_of_photographs import KINDS, photograph_files
 from trainers.gaussian.networks import (
@@ -141,7 +142,7 @@ def state_polarity(folder: Path, settings: argparse.Namespace) -> None:
     path = folder / POLARITY_NAME
     stated = {"polarity": settings.depth_polarity, "source": str(settings.depth_model)}
     if path.is_file() and not settings.overwrite:
-        before = json.loads(path.read_text(encoding="utf-8")).get("polarity")
+        before = read_polarity(folder)
         if before != settings.depth_polarity:
             raise SettingsError(
                 f"{path} says {before}, --depth_polarity says {settings.depth_polarity}: add"

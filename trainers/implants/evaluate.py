@@ -29,9 +29,9 @@ trainers.begin(__name__)
 import argparse
 import csv
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
-from trainers.common.errors import SettingsError
+from trainers.common.errors import SettingsError, read_as
 from trainers.common.files import write_text_whole
 from trainers.common.main_program import run_main
 from trainers.common.settings_parser import SettingsParser
@@ -63,14 +63,21 @@ def make_parser() -> SettingsParser:
 def read_cases(folder: Path) -> list[dict[str, str]]:
     """Return the rows of a folder's benchmark_cases.csv that were judged; raise SettingsError."""
     path = folder / "benchmark_cases.csv"
-    try:
+    with read_as(path, "a table of cases"):
         with path.open(newline="", encoding="utf-8") as file:
             rows = [row for row in csv.DictReader(file) if row.get("dice")]
-    except (OSError, UnicodeDecodeError, csv.Error) as problem:
-        raise SettingsError(f"{path}: cannot be read ({problem})") from problem
+        for row in rows:
+            _ = row["case_name"], row["defect"], [scores_of(row, prefix) for prefix in OURS]
     if not rows:
         raise SettingsError(f"{path}: no case was judged: the true implants' volumes are missing")
     return rows
+
+
+def scores_of(row: Mapping[str, str], prefix: str) -> Scores | None:
+    """Return a row's figures of the method with a prefix; None where it was not judged by it."""
+    if not row.get(f"{prefix}dice"):
+        return None
+    return Scores(*(float(row[f"{prefix}{figure}"]) for figure in FIGURES))
 
 
 def protocol_sentence(
@@ -101,12 +108,9 @@ def table(rows: list[dict[str, str]], protocol: Protocol, name: str) -> list[str
     """Return Markdown rows: ours by method, then the published ones under their own heading."""
     lines = [f"| {name}: method | cases | DSC | bDSC 10 mm | HD95 mm |", "|---|---|---|---|---|"]
     for prefix, method in OURS.items():
-        judged = [row for row in rows if row.get(f"{prefix}dice")]
+        judged = [("all", scores) for row in rows if (scores := scores_of(row, prefix))]
         if judged:
-            found = summarise(
-                ("all", Scores(*(float(row[f"{prefix}{figure}"]) for figure in FIGURES)))
-                for row in judged
-            )["all"]
+            found = summarise(judged)["all"]
             lines.append(_row(f"{method} (here)", len(judged), (found[name] for name in FIGURES)))
     lines.append("| **published, not measured here** | | | | |")
     for row in protocol.rows:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from scipy import ndimage
 
+from trainers.common.errors import read_as
 from trainers.skulls.listing import FOLDERS, SkullDataError
 from trainers.skulls.metrics import bounding_box
 from trainers.skulls.volumes import check_axes, read_volume, replace_file, write_volume
@@ -106,9 +107,10 @@ def place_in_cube(place: Mapping[str, Any], where: Placement) -> dict[str, Any]:
 
 def read_placement(path: Path) -> Placement:
     """Return the placement that lies beside a placed volume."""
-    saved = json.loads(path.read_text(encoding="utf-8"))
-    crop = tuple(tuple(limits) for limits in saved.pop("crop"))
-    return Placement(crop=crop, **{name: tuple(value) for name, value in saved.items()})
+    with read_as(path, "a placement"):
+        saved = json.loads(path.read_text(encoding="utf-8"))
+        crop = tuple(tuple(limits) for limits in saved.pop("crop"))
+        return Placement(crop=crop, **{name: tuple(value) for name, value in saved.items()})
 
 
 def placement_path(complete: Path) -> Path:

@@ -174,8 +174,8 @@ def make_all(
 def read_row(path: Path, made_with: str) -> dict[str, Any] | None:
     """Return the row of a case that was made in the same way before, else None."""
     try:
-        row: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        row: dict[str, Any] = dict(json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError):
         return None
     return row if row.get("made_with") == made_with else None
 
