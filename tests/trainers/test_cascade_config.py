@@ -41,6 +41,12 @@ GUIDE = """{
 }"""
 
 
+TURNED = {
+    "convention": "tigre", "DSO": 600, "DSD": 1000, "nDetector": [512, 512], "dDetector": [1, 1],
+    "offDetector": [0, 0], "angles": [90, float("inf")], "field_of_view_mm": [300, 300, 300],
+}  # fmt: skip
+
+
 def written(folder: Path, change=None, text: str = GUIDE) -> Path:
     """A configuration file: the guide's, or a small one with a change."""
     path = folder / "config.json"
@@ -141,6 +147,9 @@ def put(section: str, **values):
         (put("stage", patch_size=3), "volume_size 16 is not divisible by patch_size 3"),
         (put("stage", name="stage2"), "the name stage2 is taken"),
         (put("loss", stage1={}), "those of the regression programs"),
+        (put("xray_config", geometry={"convention": [1]}), "geometry.convention must be one of"),
+        (put("xray_config", geometry=TURNED), "geometry.angles must be a list of 2 numbers"),
+        (lambda content: content.update(training=[], xray_img_size=8), "must be a section in"),
         (put("logging", wandb={"enable": True}), "logging.wandb.enable; did you mean enabled?"),
     ],
 )  # fmt: skip
@@ -149,7 +158,7 @@ def test_what_cannot_be_is_an_error_that_names_file_and_key(
 ) -> None:
     path = written(tmp_path, change)
     with pytest.raises(SettingsError) as caught:
-        read_config(path)
+        read_config(path, {"training.num_epochs_per_stage": 7})
     assert str(path) in str(caught.value) and expected in str(caught.value)
     assert "\n" not in str(caught.value)
 

@@ -187,6 +187,8 @@ def test_configurations_hold_the_guides_and_the_papers_values(monkeypatch) -> No
         ("train: {w_raw: 0.1}", "train.w_raw: 0.1 is refused, only 0 works: a loss on meshes"),
         ("train: {batchsize: 2}", "unknown key; the nearest is train.batch_size"),
         ("train: {lr: quick}", "'quick' is not a number"),
+        ("train: {batch_size: .inf}", "inf is no finite number"),
+        ("train: {lr: .nan}", "nan is no finite number"),
         ("train: {batch_size: 1.5}", "1.5 is not a whole number"),
         ("train: {batch_size: 0}", "0 is below 1"),
         ("model: {grid_res: 1024}", "from 16 to 512"),

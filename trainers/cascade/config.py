@@ -12,6 +12,7 @@ from trainers.cascade.config_keys import (
     ConfigSection,
     check_sections,
     read_section,
+    section_of,
     unify,
 )
 from trainers.cascade.conventions import read_geometry
@@ -83,12 +84,14 @@ def read_config(path: Path, overrides: dict[str, Any] | None = None) -> Config:
             for key in [key for key in content["training"] if key.startswith(beginning)]:
                 notes.append(f"training.{key} gives way to {flag}")
                 del content["training"][key]
-    for dotted, value in overrides.items():
-        section, key = dotted.split(".")
-        content.setdefault(section, {})[key] = value
-        for old in [old for old, new in ALIASES.items() if old.startswith(section) and new == key]:
-            content[section].pop(old.rpartition(".")[2], None)
     try:
+        for dotted, value in overrides.items():
+            section, key = dotted.split(".")
+            inside = section_of(content, section)
+            inside[key] = value
+            for old, new in ALIASES.items():
+                if old.startswith(section) and new == key:
+                    inside.pop(old.rpartition(".")[2], None)
         return build_config(unify(content, notes), notes)
     except SettingsError as problem:
         raise SettingsError(f"--config: {path}: {problem}") from problem

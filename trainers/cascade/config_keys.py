@@ -250,15 +250,23 @@ def unify(content: dict[str, Any], notes: list[str]) -> dict[str, Any]:
         if inner is None:
             content[section] = value
         else:
-            content.setdefault(section, {})[inner] = value
+            section_of(content, section)[inner] = value
         notes.append(f"{key} is read as {section}{'.' + inner if inner else ''}")
     training = content.get("training")
     if isinstance(training, dict) and "num_workers" in training:
         content["training"] = {
             key: value for key, value in training.items() if key != "num_workers"
         }
-        content.setdefault("data", {}).setdefault("num_workers", training["num_workers"])
+        section_of(content, "data").setdefault("num_workers", training["num_workers"])
     return content
+
+
+def section_of(content: dict[str, Any], name: str) -> dict[str, Any]:
+    """Return a section to put values into. Raises SettingsError where it is something else."""
+    found = content.setdefault(name, {})
+    if not isinstance(found, dict):
+        raise SettingsError(f"{name} must be a section in braces")
+    return found
 
 
 def check_sections(content: dict[str, Any]) -> None:

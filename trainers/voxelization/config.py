@@ -8,6 +8,7 @@ pcdiff-implant project's voxelization/configs.
 from __future__ import annotations
 
 import copy
+import math
 import os
 import re
 from collections.abc import Mapping
@@ -204,10 +205,12 @@ def _checked(name: str, value: Any, where: str) -> Any:
     if isinstance(default, (int, float)):
         try:
             number = float(value)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             raise SettingsError(f"{where}: {value!r} is not a number") from None
+        if not math.isfinite(number):
+            raise SettingsError(f"{where}: {value!r} is no finite number")
         whole = isinstance(default, int)
-        if isinstance(value, bool) or (whole and number != int(number)):
+        if isinstance(value, bool) or (whole and not number.is_integer()):
             raise SettingsError(f"{where}: {value!r} is not a whole number")
         # A zero level may be on either side of the surface; all other numbers count or measure.
         if number < LEAST.get(name, 0) and name != "data.zero_level":
