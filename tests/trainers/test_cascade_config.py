@@ -149,7 +149,7 @@ def put(section: str, **values):
         (put("loss", stage1={}), "those of the regression programs"),
         (put("xray_config", geometry={"convention": [1]}), "geometry.convention must be one of"),
         (put("xray_config", geometry=TURNED), "geometry.angles must be a list of 2 numbers"),
-        (lambda content: content.update(training=[], xray_img_size=8), "must be a section in"),
+        (lambda content: content.update(data=[]), "must be a section in"),
         (put("logging", wandb={"enable": True}), "logging.wandb.enable; did you mean enabled?"),
     ],
 )  # fmt: skip
@@ -158,7 +158,7 @@ def test_what_cannot_be_is_an_error_that_names_file_and_key(
 ) -> None:
     path = written(tmp_path, change)
     with pytest.raises(SettingsError) as caught:
-        read_config(path, {"training.num_epochs_per_stage": 7})
+        read_config(path, {"data.num_workers": 1})
     assert str(path) in str(caught.value) and expected in str(caught.value)
     assert "\n" not in str(caught.value)
 
