@@ -276,8 +276,7 @@ def reenter_marked(state: StateDirectory) -> None:
                 continue
             line = line_of(read_run(state, run_id))
             if line is not None:
-                # On a line of its own, also where a full disk took a part of another.
-                append_line(state.ledger, b"\n" + msgspec.json.encode(line))
+                append_line(state.ledger, msgspec.json.encode(line))
             state.unlisted_marker(run_id).unlink(missing_ok=True)
 
 

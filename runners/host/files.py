@@ -248,7 +248,11 @@ def create_once(path: Path, content: bytes) -> bool:
     except FileExistsError:
         return False
     with closing(descriptor):
-        os.write(descriptor, content)
+        try:
+            os.write(descriptor, content)
+        except OSError:
+            os.unlink(path)  # an empty one would be there for ever
+            raise
     return True
 
 
@@ -266,9 +270,14 @@ def overwrite(path: Path, content: bytes, size: int) -> None:
         os.fsync(descriptor)
 
 
+def json_bytes(value: object) -> bytes:
+    """`value` as JSON; what is no UTF-8, as in the name of a file, becomes a question mark."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+
+
 def write_json(path: Path, value: object) -> None:
-    """Replace the file at `path` by `value` as JSON."""
-    replace(path, json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode())
+    """Replace the file at `path` by `value` as JSON. Raises OSError."""
+    replace(path, json_bytes(value))
 
 
 def open_private(path: Path) -> IO[bytes]:
@@ -282,20 +291,26 @@ def append_line(path: Path, line: bytes) -> None:
 
 
 def append_lines(path: Path, lines: Iterable[bytes]) -> None:
-    """Append lines, each in one write; all are on disk when this returns. As `append_line`."""
-    with closing(os.open(path, _APPEND, 0o600)) as descriptor:
+    """Append lines, each in one write; all are on disk when this returns. As `append_line`.
+
+    Of a line that a full disk has cut short, what is there becomes a line of its own.
+    """
+    with closing(os.open(path, _APPEND ^ os.O_WRONLY | os.O_RDWR, 0o600)) as descriptor:
+        size = os.fstat(descriptor).st_size
+        begin = b"\n" if size and os.pread(descriptor, 1, size - 1) != b"\n" else b""
         for line in lines:
             # One write: with O_APPEND, lines of several processes then do not mix.
-            if os.write(descriptor, line + b"\n") <= len(line):
+            if os.write(descriptor, begin + line + b"\n") <= len(begin + line):
                 raise OSError(errno.ENOSPC, "no room for a whole line", str(path))
+            begin = b""
         os.fsync(descriptor)
 
 
 def append_event(path: Path, kind: str, **fields: Any) -> None:
     """Append one event line with the current time; a full disk loses the line, never the run."""
-    line = json.dumps({"time": time.time(), "type": kind, **fields}, ensure_ascii=False) + "\n"
+    line = json_bytes({"time": time.time(), "type": kind, **fields})
     with suppress(OSError), closing(os.open(path, _APPEND, 0o600)) as descriptor:
-        os.write(descriptor, line.encode())
+        os.write(descriptor, line + b"\n")
 
 
 def read_json(path: Path) -> dict[str, Any] | None:

@@ -194,6 +194,16 @@ def spawn(name: str, *arguments: str | os.PathLike[str]) -> None:
         os.close(is_forked)
 
 
+def _fork_or_close(*descriptors: int) -> int:
+    """Fork; OSError where no process is to be had: who tries again must not run out of these."""
+    try:
+        return os.fork()
+    except OSError:
+        for descriptor in descriptors:
+            os.close(descriptor)
+        raise
+
+
 def _become_spawned(name: str, arguments: Sequence[str | os.PathLike[str]]) -> None:
     try:
         os.setsid()
@@ -218,7 +228,7 @@ def _spawn_below(
     # take the helper for a process of its run. Where it cannot fork beside itself, it adopts none
     # for the moment in which the one between ends.
     may_end, end = os.pipe()
-    pid = os.fork()
+    pid = _fork_or_close(is_forked, forked, may_end, end)
     if pid == 0:
         try:
             # Only the parent's copy is left: should that be killed, the read below ends.
@@ -252,7 +262,7 @@ def run(
     killed. Raises OSError when fork fails.
     """
     reading, writing = os.pipe()
-    pid = os.fork()
+    pid = _fork_or_close(reading, writing)
     if pid == 0:
         os.dup2(writing, 1)
         become(name, *arguments, environment=environment)

@@ -97,6 +97,16 @@ def write_job(run: RunDirectory, note: JobNote) -> None:
     replace(run.job, msgspec.json.encode(note))
 
 
+def number_job(run: RunDirectory, note: JobNote, number: str) -> None:
+    """Write down the number that Slurm has given a submission, if it answered.
+
+    On a full disk the job, which Slurm has by then, is found by its name.
+    """
+    if number:
+        with suppress(OSError):
+            write_job(run, note.numbered(number))
+
+
 def read_table(state: StateDirectory) -> tuple[JobTable, dict[str, JobRow]]:
     """What Slurm said last, and its jobs by number and by `ARRAY_TASK`."""
     found = status_of(state.jobs)

@@ -1,10 +1,13 @@
 """A run with a terminal of its own: asked, answered, left, taken over; a shell beside a run."""
 
 import json
+import os
 import re
 import shlex
 import shutil
 import signal
+import socket
+import struct
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -12,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from runners.lifecycle.supervisor import pty
 from runners.state.layout import RunDirectory
 from tests.command_text import ANOTHER_TYPES, ENDED_WITH, GOES_ON, NEEDS_A_TERMINAL, NO_TERMINAL
 from tests.process.conftest import COMMAND, CommandLine
@@ -218,3 +222,82 @@ def test_a_shell_has_the_run_s_environment_and_folder_but_is_no_part_of_it(
     assert folder == str(cli.folder) and environment["GREETING"] == "hello"
     assert environment["FRESNEL_SHELL_OF"] == run.id
     assert "FRESNEL_RUN_ID" not in environment and environment["FRESNEL_GPU_COUNT"] == "0"
+
+
+PATIENT = (
+    "import sys; from runners.lifecycle.supervisor import pty; pty._LAST_WORDS_S = 300.0; "
+    "sys.exit(pty.run_in_terminal(sys.argv[1:]))"
+)
+
+
+class Attached:
+    """A client of a program's own terminal, in a folder where nobody else has anything."""
+
+    def __init__(self, folder: Path, script: str) -> None:
+        words = [sys.executable, "-c", PATIENT, sys.executable, "-S", "-c", script]
+        self.output = folder / "output"
+        with self.output.open("wb") as output:
+            self.keeper = subprocess.Popen(
+                words,
+                cwd=REPOSITORY,
+                env={**os.environ, "FRESNEL_RUN_DIR": str(folder)},
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+            )
+        eventually((folder / pty.SOCKET).exists, what="its socket")
+        self.link = socket.socket(socket.AF_UNIX)
+        self.link.connect(str(folder / pty.SOCKET))
+        self.send(b"A", json.dumps({"rows": 24, "columns": 80}).encode())
+
+    def send(self, kind: bytes, payload: bytes) -> None:
+        """One message."""
+        self.link.sendall(struct.pack(">cI", kind, len(payload)) + payload)
+
+    def messages(self) -> list[tuple[bytes, bytes]]:
+        """All messages until the other end has closed."""
+        data, found = b"", []
+        while block := self.link.recv(1 << 16):
+            data += block
+        while data:
+            kind, length = struct.unpack_from(">cI", data)
+            found.append((kind, data[5 : 5 + length]))
+            data = data[5 + length :]
+        return found
+
+
+@pytest.fixture
+def attached(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Attached]]:
+    """Clients of programs with a terminal, ended with the test."""
+    opened: list[Attached] = []
+
+    def open_one(script: str) -> Attached:
+        opened.append(Attached(tmp_path_factory.mktemp("t"), script))
+        return opened[-1]
+
+    yield open_one
+    for client in opened:
+        client.link.close()
+        client.keeper.kill()
+        client.keeper.wait()
+
+
+def test_what_is_pasted_into_a_program_that_reads_nothing_does_not_hold_it_up(
+    attached: Callable[[str], Attached],
+) -> None:
+    script = "import time\nwhile True: print('goes on', flush=True); time.sleep(0.01)"
+    client = attached(script)
+    client.send(b"I", (b"x" * 79 + b"\n") * 4000)
+    size = client.output.stat().st_size
+    eventually(lambda: client.output.stat().st_size > size + 10_000, what="more output")
+
+
+def test_who_reads_slowly_still_hears_all_of_it_and_the_end(
+    attached: Callable[[str], Attached],
+) -> None:
+    script = "import sys; sys.stdin.readline(); print('x' * 700_000); sys.exit(3)"
+    client = attached(script)
+    client.send(b"I", b"\n")
+    eventually(lambda: client.output.stat().st_size > 700_000, what="all of it written")
+    *messages, (kind, code) = client.messages()
+    assert (kind, code) == (b"E", b"3")
+    assert sum(payload.count(b"x") for _, payload in messages) == 700_000

@@ -141,3 +141,8 @@ def test_a_queued_run_gets_another_priority_or_is_cancelled(
     assert cli.status(second)["state"] == "queued"
     assert len(cli.json("cancel", "--all")) == 1
     cli.run("stop", third.id, "--force", "--wait")
+
+
+def test_a_name_too_long_for_a_file_is_a_name(cli: CommandLine) -> None:
+    run = done(cli)
+    assert rename(cli.state, read_run(cli.state, run.id), "😀" * 80).name == "😀" * 80

@@ -112,3 +112,20 @@ def test_what_waited_in_the_queue_waits_again(cli: CommandLine) -> None:
         lambda: json.loads(waiting.plan.read_text())["origin"]["boot_id"] == _boot(),
         what="a plan of this boot",
     )
+
+
+def test_what_waits_after_a_boot_waits_on_when_its_supervisor_is_killed(cli: CommandLine) -> None:
+    """Its next attempt needs GPUs as the first one did: it does not begin without."""
+    run = cli.command("sh", "-c", "echo up; sleep 300", options=["--set", SURVIVES], ready="up")
+    reboot(cli, run)
+    cli.run("drain", "on")
+    cli.run("service", "boot")
+    eventually(lambda: record(run)["attempt"] == 2, what="a run that waits again")
+    cli.kill_supervisor(run)
+    cli.run("list")
+    eventually(lambda: len(events(run, "adopted")) == 1, what="another supervisor")
+    eventually(lambda: is_held(run.supervisor_lock) and run.waits.exists(), what="it looks")
+    assert (cli.status(run)["state"], marked_processes(run.id)) == ("queued", [])
+    cli.run("drain", "off")
+    eventually(lambda: run.output.exists() and run.output.read_text() == "up\n", what="its turn")
+    assert json.loads(run.plan.read_text())["phase"] == "final"

@@ -134,3 +134,9 @@ def test_a_machine_is_awaited_while_its_end_is_announced_in_this_boot(
     assert is_announced(run) is announced
     await_machine(run, clock, lambda: len(clock.slept) == 3)  # type: ignore[arg-type]
     assert len(clock.slept) == (3 if announced else 0)
+
+
+def test_the_thousandth_restart_comes_too(clock: Clock) -> None:
+    often: Any = {**RULE, "times": 5000, "backoff_s": 0.0}
+    found = next_restart(1100, often, {"cause": EndingCause.FAILED}, lambda: False)
+    assert found == Restart(1101, 5001, 0.0, clock.now)

@@ -3,16 +3,18 @@
 import os
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from runners.places.ssh import connection, ssh
 from runners.places.ssh.connection import AgentConnection
 from runners.places.ssh.frames import OlderAnswer
-from runners.places.ssh.link import Link
+from runners.places.ssh.link import Link, LinkState
 from runners.places.ssh.protocol import MARKER
 from runners.places.ssh.registry import RemoteHost, RemoteRegistry
-from runners.places.ssh.remote_request import AgentQuestion
+from runners.places.ssh.remote_request import AgentQuestion, RemoteRequest
 from runners.places.ssh.ssh import RemoteTrouble, Ssh, Trouble
 from runners.state.layout import StateDirectory
 from tests.support import eventually
@@ -103,3 +105,44 @@ def test_a_link_that_is_stopped_waits_no_longer_for_an_agent(
     link.subscribe(AgentQuestion({"do": "older"}, OlderAnswer, lambda *_: None))
     link.stop(patience_s=0)
     eventually(lambda: not link._thread.is_alive(), what="the link's end")
+
+
+def test_a_shell_that_prints_without_end_is_no_agent_and_holds_nobody_up(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "_LEAVES_WITHIN_S", 0.1)
+    there = server(RESET, 0)
+    (tmp_path / "ssh").write_text("#!/bin/sh\nexec yes words\n")
+    with (
+        AgentConnection(there) as line,
+        pytest.raises(RemoteTrouble, match="words") as found,
+    ):
+        line.begin()
+    assert found.value.kind is Trouble.NO_AGENT
+
+
+class _GoesDown:
+    """The lock of a link that goes down just before somebody gets it."""
+
+    def __init__(self, link: Link) -> None:
+        self._link, self._lock = link, link._lock
+
+    def __enter__(self) -> None:
+        self._link._lock = self._lock
+        self._link._down(RemoteTrouble(Trouble.NOT_REACHED, "it broke"), 0.0)
+        self._lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
+
+def test_an_order_to_a_machine_that_is_lost_meanwhile_is_refused(server: Server) -> None:
+    """It would be carried out some time later, when the machine is back."""
+    link, answers = Link(server(RESET, 0)), list[str]()
+    monkey: Any = link
+    monkey._thread = SimpleNamespace(is_alive=lambda: True)
+    link._set(link.status._replace(state=LinkState.UP))
+    monkey._lock = _GoesDown(link)
+    link.order(RemoteRequest(["stop", "run"], "", lambda done: answers.append(done.problem)))
+    assert len(answers) == 1
+    assert not link._orders

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 
 import msgspec
 
+from runners.host.files import is_there
 from runners.lifecycle.launch.preconditions import refuse_untrusted
 from runners.model.errors import FresnelError, NotFound, WrongInput
 from runners.model.metric_rule import BestMetric
@@ -100,7 +101,7 @@ def _check_name(state: StateDirectory, run: Run, name: str) -> None:
     if name == "last" or name.startswith("-"):
         raise WrongInput(f"name {name!r}: means something else at the command line")
     # An id must always mean its own run.
-    if name != run.id and state.run(name.replace("/", "_")).path.exists():
+    if name != run.id and is_there(state.runs / name.replace("/", "_")):
         raise WrongInput(f"name {name!r}: is the id of another run")
 
 

@@ -4,6 +4,7 @@ import errno
 import os
 import time
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
 import msgspec
@@ -70,19 +71,22 @@ def start_together(
 
         specs = refuse_failing(state, specs)
     planner = Planner(state, specs)
-    with locked(state.allocation_lock):
-        launch = planner.plan()
-        launch.refuse(queue)
-        grant_all(state, launch.waiting, launch.decisions)
-        with all_or_none(state, [run.plan.run for run in launch.runs]):
-            descriptors = [_write(state, run, request) for run in launch.runs]
-    wake(state, launch.waiting, launch.decisions)
-    if any(is_job(run.plan) for run in launch.runs):
-        _submit(state, launch.runs)
-    # Git takes its time while the supervisors start; its answer is not needed to run.
-    recording = start_recording(
-        {state.run(run.plan.run): Path(run.plan.working_directory) for run in launch.runs}
-    )
+    # A panel lives on when its launch fails: it must not keep the locks of runs for ever.
+    with ExitStack() as unsupervised:
+        with locked(state.allocation_lock):
+            launch = planner.plan()
+            launch.refuse(queue)
+            grant_all(state, launch.waiting, launch.decisions)
+            with all_or_none(state, [run.plan.run for run in launch.runs]):
+                descriptors = [_write(state, run, request, unsupervised) for run in launch.runs]
+        wake(state, launch.waiting, launch.decisions)
+        if any(is_job(run.plan) for run in launch.runs):
+            _submit(state, launch.runs)
+        # Git takes its time while the supervisors start; its answer is not needed to run.
+        recording = start_recording(
+            {state.run(run.plan.run): Path(run.plan.working_directory) for run in launch.runs}
+        )
+        unsupervised.pop_all()
     problems = [
         _supervise(state, run, locks)
         for run, locks in zip(launch.runs, descriptors, strict=True)
@@ -160,7 +164,9 @@ def _require_room(run: RunDirectory) -> None:
     probe.unlink()
 
 
-def _write(state: StateDirectory, planned: PlannedRun, request: str) -> list[int]:
+def _write(
+    state: StateDirectory, planned: PlannedRun, request: str, unsupervised: ExitStack
+) -> list[int]:
     """Make the run's directory and take both its locks, which the supervisor inherits.
 
     So there is no moment at which the run exists and nobody holds them: it is marked live later,
@@ -169,7 +175,11 @@ def _write(state: StateDirectory, planned: PlannedRun, request: str) -> list[int
     run = state.run(planned.plan.run)
     is_local = not is_job(planned.plan)
     run.path.mkdir(mode=0o700)
-    descriptors = [acquire(run.supervisor_lock), acquire(run.run_lock)] if is_local else []
+    descriptors = []
+    for path in (run.supervisor_lock, run.run_lock) if is_local else ():
+        if (descriptor := acquire(path)) is not None:
+            unsupervised.callback(os.close, descriptor)
+            descriptors.append(descriptor)
     replace(run.spec, msgspec.json.encode(planned.plan.spec))
     write_files(run, planned.planned.files)
     note_run(state, request, run.id)
@@ -182,4 +192,4 @@ def _write(state: StateDirectory, planned: PlannedRun, request: str) -> list[int
     _require_room(run)
     if is_local:
         keep_environment(run, _environment(planned))
-    return [descriptor for descriptor in descriptors if descriptor is not None]
+    return descriptors

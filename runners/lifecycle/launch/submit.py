@@ -24,7 +24,7 @@ from runners.scheduling.queue_order import judge_after
 from runners.slurm.client import SlurmRefused, SlurmSilent, SlurmUnreached, ask, ask_both
 from runners.slurm.options import RUNS_AT_ONCE, keys_of, options_of, script_of
 from runners.state.job_status import job_number
-from runners.state.jobs import JobNote, write_job
+from runners.state.jobs import JobNote, number_job, write_job
 from runners.state.layout import StateDirectory
 from runners.state.runs import read_run
 
@@ -98,8 +98,7 @@ def submit(
         write_job(run, note)
     number = submit_script(state, script)
     for run_id, note in zip(submission.runs, notes, strict=True):
-        if number:
-            write_job(state.run(run_id), note.numbered(number))
+        number_job(state.run(run_id), note, number)
 
 
 def submit_script(state: StateDirectory, script: Path, *options: str) -> str:

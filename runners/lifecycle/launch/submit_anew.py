@@ -15,7 +15,7 @@ from runners.host.files import read_plain
 from runners.lifecycle.launch.submit import submit_script
 from runners.model.errors import FresnelError
 from runners.slurm.job_end import is_settled
-from runners.state.jobs import read_job, write_job
+from runners.state.jobs import number_job, read_job, write_job
 from runners.state.layout import RunDirectory
 
 _DEPENDS = ("#SBATCH --dependency", "#SBATCH --kill-on-invalid-dep")
@@ -51,8 +51,7 @@ def submit_anew(run: RunDirectory, times: int, is_inside: bool) -> str:
     except (FresnelError, OSError) as problem:
         write_job(run, note)
         return problem.message if isinstance(problem, FresnelError) else str(problem)
-    if number:
-        write_job(run, anew.numbered(number))
+    number_job(run, anew, number)
     return ""
 
 

@@ -8,8 +8,8 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 
-from runners.host.files import read_plain, replace
-from runners.host.locks import locked
+from runners.host.files import closing, read_plain, replace
+from runners.host.locks import acquire
 from runners.lifecycle.supervisor.kept_environment import forget_all
 from runners.model.run_ids import is_run_id
 from runners.state.layout import StateDirectory
@@ -35,9 +35,16 @@ def all_or_none(state: StateDirectory, ids: Sequence[str]) -> Iterator[None]:
 
 
 def settle_unfinished(state: StateDirectory) -> None:
-    """Complete the launches that were killed while they marked their runs; undo those before."""
+    """Complete the launches that were killed while they marked their runs; undo those before.
+
+    Nothing while somebody launches, perhaps in a process that is suspended: the guard asks for this
+    too, and must not wait for that.
+    """
+    lock = acquire(state.allocation_lock)
+    if lock is None:
+        return
     # Whoever launches holds it: what is noted now was left by a process that is dead.
-    with locked(state.allocation_lock):
+    with closing(lock):
         for note in state.launching.iterdir():
             try:
                 ids = [name for name in read_plain(note).decode().split() if is_run_id(name)]

@@ -1,9 +1,8 @@
 """What stays of a run when its directory is pruned: a line in the ledger, as `RunEntry` has it."""
 
-import json
 from contextlib import suppress
 
-from runners.host.files import append_line, read_json
+from runners.host.files import append_line, json_bytes, read_json
 from runners.host.identity import host_name
 from runners.state.layout import RunDirectory
 from runners.state.records import LedgerFields, PlanFields, RecordFields
@@ -17,9 +16,8 @@ def append_run(run: RunDirectory, plan: PlanFields, record: RecordFields) -> Non
     """
     fields = ledger_fields(run, plan, record)
     if fields is not None:
-        line = json.dumps(fields, ensure_ascii=False, separators=(",", ":"))
         try:
-            append_line(run.home.ledger, line.encode())
+            append_line(run.home.ledger, json_bytes(fields))
         except OSError:
             with suppress(OSError):  # an empty file mostly finds room
                 run.home.unlisted_marker(run.id).touch(0o600)

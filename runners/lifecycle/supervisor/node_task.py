@@ -106,7 +106,8 @@ class NodeTask:
             text = read_tail(self.log, _SHOWN_BYTES).decode("utf-8", "replace")
             for line in text.splitlines():
                 print(f"[node {self.rank}] {line}", file=sys.stderr)
-        replace(self.folder / EXIT, b"%d\n" % code)
+        with suppress(OSError):  # a full disk: srun tells it, too
+            replace(self.folder / EXIT, b"%d\n" % code)
         return code
 
 

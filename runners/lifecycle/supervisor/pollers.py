@@ -3,7 +3,6 @@
 It returns the seconds until the next poll; `now` is monotonic.
 """
 
-import json
 import os
 import signal
 import time
@@ -12,7 +11,7 @@ from contextlib import suppress
 from typing import Protocol
 
 from runners.host.clock import Moment, moment_after, moment_now, seconds_between
-from runners.host.files import append_event, read_json, replace
+from runners.host.files import append_event, read_json, write_json
 from runners.host.shutdown import what_ends
 from runners.host.suspension import SuspensionWatch
 from runners.lifecycle.supervisor.processes import RunProcesses
@@ -81,7 +80,7 @@ class OverrunNotice:
         self._is_sent = True
         if not found.get("notified"):
             with suppress(OSError):  # a full disk: better told twice than not at all
-                replace(self._run.overrun, json.dumps({**found, "notified": True}).encode())
+                write_json(self._run.overrun, {**found, "notified": True})
             notify(self._run, "alert", str(found.get("text", "will cost more than estimated")))
         return NEVER
 
@@ -130,7 +129,7 @@ class UnmarkedProcesses:
 def write_intent(run: RunDirectory, intent: IntentFields) -> None:
     """Write down the request to stop a run, if the disk takes it."""
     with suppress(OSError):
-        replace(run.stop, json.dumps(intent, ensure_ascii=False).encode())
+        write_json(run.stop, intent)
 
 
 class TimeLimit:

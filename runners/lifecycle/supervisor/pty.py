@@ -20,6 +20,7 @@ import struct
 import sys
 import termios
 import time
+from contextlib import suppress
 
 COLUMNS, ROWS = 120, 40
 SOCKET = "tty.sock"
@@ -27,6 +28,7 @@ STATUS = "tty.json"
 _SCREENFUL = 32 << 10  # what a newcomer is shown of what was there before
 _CLIENT_BACKLOG = 1 << 20
 _QUIET_S = 1.0
+_LAST_WORDS_S = 1.0
 _PEER = struct.Struct("3i")
 _HEADER = struct.Struct(">cI")
 _READS = {"x86_64": "0", "aarch64": "63"}
@@ -122,6 +124,10 @@ class Keeper:
 
     def __init__(self, terminal: int, directory: str) -> None:
         self.terminal = terminal
+        # A program that reads nothing takes no more at some time: its output goes on all the same.
+        os.set_blocking(terminal, False)
+        self.typed = b""
+        """What the program has not taken yet."""
         self.directory = directory
         self.clients: list[_Client] = []
         self.typist: _Client | None = None
@@ -136,13 +142,16 @@ class Keeper:
             readers: list[int | socket.socket] = [self.terminal]
             readers += [client.link for client in self.clients]
             readers += [] if self.listener is None else [self.listener]
-            writers = [client.link for client in self.clients if client.pending]
+            writers: list[int | socket.socket] = [self.terminal] if self.typed else []
+            writers += [client.link for client in self.clients if client.pending]
             try:
                 ready, writable, _ = select.select(readers, writers, [], _QUIET_S)
             except InterruptedError:
                 continue
             if self.terminal in ready and not self._copy():
                 return
+            if self.typed:
+                self._pass_on()
             if self.listener is not None and self.listener in ready:
                 self._welcome()
             for client in list(self.clients):
@@ -155,11 +164,11 @@ class Keeper:
     def close(self, code: int) -> None:
         """Tell every client how the program ended, and remove the socket."""
         for client in self.clients:
-            client.send(b"E", str(code).encode())
+            text = str(code).encode()
             # The last messages must arrive, but a client that hangs may not delay the exit status.
-            client.link.setblocking(True)
-            client.link.settimeout(1.0)
-            client.flush()
+            client.link.settimeout(_LAST_WORDS_S)
+            with suppress(OSError):
+                client.link.sendall(client.pending + _HEADER.pack(b"E", len(text)) + text)
             client.link.close()
         if self.listener is not None:
             self.listener.close()
@@ -172,6 +181,8 @@ class Keeper:
     def _copy(self) -> bool:
         try:
             block = os.read(self.terminal, 65536)
+        except BlockingIOError:
+            return True
         except OSError:
             return False  # EIO: the last process on the terminal has gone
         if not block:
@@ -179,7 +190,10 @@ class Keeper:
         self.last_output = time.monotonic()
         # Whoever attaches later sees what led to the prompt, not an empty screen.
         self.recent = (self.recent + block)[-_SCREENFUL:]
-        _write(1, block)  # a full disk loses output, never the run
+        with suppress(OSError):  # a full disk loses output, never the run
+            view = memoryview(block)
+            while view:
+                view = view[os.write(1, view) :]
         for client in self.clients:
             if client.attached:
                 client.send(b"O", block)
@@ -224,8 +238,13 @@ class Keeper:
         client.send(b"T", b"1" if self.typist is client else b"0")
 
     def _type(self, payload: bytes) -> None:
-        _write(self.terminal, payload)  # fails when the program ends: the next read says so
+        if len(self.typed) < _CLIENT_BACKLOG:
+            self.typed += payload
         self.last_output = time.monotonic()
+
+    def _pass_on(self) -> None:
+        with suppress(OSError):  # there is no room yet; or it has ended: the next read says so
+            self.typed = self.typed[os.write(self.terminal, self.typed) :]
 
     def _resize(self, payload: bytes) -> None:
         size = _object(payload)
@@ -344,19 +363,10 @@ def _forward(pid: int, number: int) -> None:
         pass
 
 
-def _write(descriptor: int, block: bytes) -> None:
-    view = memoryview(block)
-    try:
-        while view:
-            view = view[os.write(descriptor, view) :]
-    except OSError:
-        pass
-
-
 def _object(payload: bytes) -> "dict[str, object]":
     try:
         value = json.loads(payload)
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return value if isinstance(value, dict) else {}
 

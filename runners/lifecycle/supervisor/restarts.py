@@ -18,6 +18,7 @@ from runners.state.records import PlanFields, RecordFields, RestartFields, inten
 
 PUT_OFF = "it goes on when the machine is back"
 _LOOK_EVERY_S = 2.0
+_MOST_DOUBLED = 32
 
 
 class Restart(NamedTuple):
@@ -76,7 +77,8 @@ def coming_restart(record: RecordFields, rule: RestartFields) -> Restart | None:
 
 
 def _pause_after(number: int, rule: RestartFields) -> float:
-    pause: float = rule["backoff_s"] * 2 ** (number - 1)
+    # No float holds what a thousand restarts would make of it.
+    pause: float = rule["backoff_s"] * 2.0 ** min(number - 1, _MOST_DOUBLED)
     return pause
 
 

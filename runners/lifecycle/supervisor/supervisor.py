@@ -159,12 +159,14 @@ class Supervisor:
         except OSError as error:
             self.end(State.LOST, {**ending, "detail": str(error)})
             return None
+        changes: RecordFields = {"stop": None, "next_attempt": None, "next_at": None}
         if not waited:
             # Its checkpoints are those since then, also where that was not recorded any more.
-            began = self.record.get("started") or leader_since(self.directory)
+            changes["started"] = self.record.get("started") or leader_since(self.directory)
             set_aside(self.directory, number - 1)
-            self.keeper.write({"started": began})
-        self.keeper.write({"reason": "", "stop": None, "next_attempt": None, "next_at": None})
+        # At once: with this boot and its former state, an adopter would take it for one that ended.
+        queued: RecordFields = {"state": State.QUEUED, "reason": "", "attempt": number}
+        self.keeper.write({**changes, **queued})
         self.starter.take_run_lock()
         return self.starter.wait_and_start(number)
 
@@ -202,10 +204,7 @@ class Supervisor:
         if self.directory.stop.exists():
             self.starter.end_unstarted()
             return None
-        attempt = self.record.get("attempt", 1)
-        if attempt == 1:
-            return self.starter.wait_and_start(1)
-        return self.starter.start(attempt)
+        return self.starter.wait_and_start(self.record.get("attempt", 1))
 
     # ── ending ────────────────────────────────────────────────────────────────────────────────────
 

@@ -10,6 +10,10 @@ JOB_ENDS, LIMIT_NEAR = signal.SIGTERM, signal.SIGUSR2
 """What Slurm sends a job that it ends, and what jobs of ours ask for before their time limit."""
 
 
+_LONGEST_S = 86_400.0
+"""The kernel takes no more than 2^31 ms, which is 24 days."""
+
+
 class WakeupLoop:
     """Turns SIGUSR1 (a poke) and SIGCHLD into wake-ups; what they mean is on disk or in the kernel.
 
@@ -30,7 +34,7 @@ class WakeupLoop:
         signal.set_wakeup_fd(self._write, warn_on_full_buffer=False)
 
     def sleep(self, seconds: float, pidfd: int | None = None) -> None:
-        """Return after `seconds`, or at once when something happens.
+        """Return after `seconds`, a day at most, or at once when something happens.
 
         That is a poke, the end of a child, or the end of the process of `pidfd`.
         """
@@ -38,7 +42,7 @@ class WakeupLoop:
         poller.register(self._read, select.POLLIN)
         if pidfd is not None:
             poller.register(pidfd, select.POLLIN)
-        poller.poll(max(0.0, seconds) * 1000)
+        poller.poll(min(max(0.0, seconds), _LONGEST_S) * 1000)
         try:
             # Python writes the number of each signal that came.
             while block := os.read(self._read, 512):

@@ -30,6 +30,7 @@ T = TypeVar("T")
 BEGINS_WITHIN_S = 40.0
 SILENT_S = 45.0
 """An agent says something every 10 s: a line that is silent for so long is dead."""
+_LEAVES_WITHIN_S = 5.0
 _BLOCK = 1 << 18
 ANSWERS_WITHIN_S = 40.0
 _AT_ONCE = frozenset({"watch", "follow", "older", "end"})
@@ -90,7 +91,6 @@ class AgentConnection:
                 trouble = self._no_agent()
                 if pause_s is None or not hung_up_before_login(self._stderr.data):
                     raise trouble from None
-            hang_up(self._process)
             self._stderr.close()
             time.sleep(pause_s)
             self._connect()
@@ -107,11 +107,10 @@ class AgentConnection:
             self._read(max(0.0, deadline - time.monotonic()))
 
     def _no_agent(self) -> RemoteTrouble:
-        code, stderr, name = (
-            self._process.wait(),
-            self.error_output(),
-            self._ssh.host.name,
-        )
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(_LEAVES_WITHIN_S)
+        hang_up(self._process)  # a shell may print without end
+        code, stderr, name = self._process.returncode, self.error_output(), self._ssh.host.name
         if code == 255:
             return self._ssh.trouble(stderr)
         noise = stderr.strip() or self._reader.noise

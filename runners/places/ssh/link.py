@@ -147,14 +147,17 @@ class Link:
 
     def order(self, request: RemoteRequest) -> None:
         """Run a command there; refused at once when the machine is not reached."""
-        if self.status.state is not LinkState.UP:
-            request.finish(f"{self.ssh.host.name} is not reached: nothing was done")
-            return
-        if self._stop.is_set() or not self._thread.is_alive():
-            request.finish(f"the link to {self.ssh.host.name} has ended: nothing was done")
-            return
+        problem = ""
+        # Under the lock: the thread, which refuses what is left here, has no later look.
         with self._lock:
-            self._orders.append(request)
+            if self.status.state is not LinkState.UP:
+                problem = f"{self.ssh.host.name} is not reached"
+            elif self._stop.is_set() or not self._thread.is_alive():
+                problem = f"the link to {self.ssh.host.name} has ended"
+            else:
+                self._orders.append(request)
+        if problem:
+            request.finish(f"{problem}: nothing was done")
         self._wake()
 
     def _wake(self) -> None:
