@@ -408,6 +408,20 @@ def test_the_guide_s_resume_and_start_stage(tmp_path, whole, config) -> None:
     assert all(torch.equal(old[name], new[f"stages.stage1.{name}"]) for name in old)
 
 
+def test_another_run_s_best_weights_in_the_folder_are_not_taken(tmp_path, whole, config) -> None:
+    done, stale = whole[0] / "checkpoints", weights(whole[0], "stage2_best.pt")
+    stale["position"]["best"] /= 2
+    for tensor in stale["ema"]["weights"].values():
+        tensor.zero_()
+    (tmp_path / "checkpoints").mkdir()
+    torch.save(stale, tmp_path / "checkpoints" / "stage2_best.pt")
+    output = finished(start(config, tmp_path, "--resume_from", str(done / "last.pt")))
+    assert "nothing left to train" in output
+    exported, _ = read_weights(tmp_path / "checkpoints" / "cascade.safetensors")
+    best = weights(whole[0], "stage2_best.pt")["ema"]["weights"]
+    assert all(torch.equal(exported[f"stages.stage2.{name}"], best[name]) for name in best)
+
+
 def test_stages_of_unlike_many_epochs_are_counted_as_they_are(tmp_path, config) -> None:
     own = json.loads(config.read_text())
     own["training"] |= {"num_epochs_stage1": 2, "num_epochs_stage2": 1}

@@ -319,10 +319,14 @@ def finish_from(run: CascadeRun, content: dict[str, Any], number: int) -> None:
 def place_best(run: CascadeRun) -> None:
     """Put the best weights of the current stage in place, as its _best.pt has them."""
     name = f"{run.stage.name}_best.pt"
-    path = run.folder.folder / name
-    if not path.is_file() and run.resumed_from is not None:
-        path = run.resumed_from.with_name(name)
-    content = load_checkpoint(path)
+    own = run.folder.folder / name
+    before = run.resumed_from.with_name(name) if run.resumed_from else own
+    there = [path for path in dict.fromkeys((before, own)) if path.is_file()]
+    found = [load_checkpoint(path) for path in there or [own]]
+    # An earlier run may have left one in this run's folder; and this run, killed, one that is
+    # better than its checkpoint remembers.
+    found.sort(key=lambda content: content["position"]["best"] != run.position.best)
+    content = found[0]
     run.cascade.stages.pop()
     finish_from(run, content, run.position.stage)
 

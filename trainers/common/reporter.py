@@ -119,6 +119,8 @@ class Reporter:
         self.write(f"output       {self.folder}")
         if resumed_from:
             self.write(f"resume       {resumed_from}, {step} steps done")
+            if step >= steps:
+                self.write("nothing left to train: all epochs were done before")
             # Checkpoints lie in a run's folder, or in one of their own inside it.
             for folder in (self.folder, resumed_from.parent, resumed_from.parent.parent):
                 if not self.history.epochs and not self.history.steps:

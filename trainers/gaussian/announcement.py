@@ -118,8 +118,6 @@ def unseen_line(values: Mapping[str, float]) -> str:
 def summarise(run: GaussianRun, seconds: float) -> None:
     """Print how the run ended, after so many seconds, and whether it beats the mean colour."""
     values, write = run.values, run.reporter.write
-    if run.saved is None:
-        write("nothing left to train: all epochs were done before")
     final = {name: value for name, value in values.items() if math.isfinite(value)}
     write(f"final        loss {final.get('loss', math.nan):.4f}")
     shares = [
