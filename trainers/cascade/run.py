@@ -321,8 +321,8 @@ def place_best(run: CascadeRun) -> None:
     name = f"{run.stage.name}_best.pt"
     own = run.folder.folder / name
     before = run.resumed_from.with_name(name) if run.resumed_from else own
-    there = [path for path in dict.fromkeys((before, own)) if path.is_file()]
-    found = [load_checkpoint(path) for path in there or [own]]
+    paths = [path for path in dict.fromkeys((before, own)) if path.is_file()]
+    found = [load_checkpoint(path) for path in paths or [own]]
     # An earlier run may have left one in this run's folder; and this run, killed, one that is
     # better than its checkpoint remembers.
     found.sort(key=lambda content: content["position"]["best"] != run.position.best)
