@@ -12,7 +12,7 @@ import msgspec
 from runners.diagnosis.awaited_run import Awaited, find_awaited
 from runners.diagnosis.full_disk import find_full_disk
 from runners.host.files import closing, modified_at, open_plain, read_json
-from runners.host.identity import boot_id, boot_time
+from runners.host.identity import boot_id, kernel_time
 from runners.host.procfs import memory_kills
 from runners.model.endings import Ending
 from runners.model.gpus import RunUsage, Xid
@@ -180,7 +180,7 @@ def _kernel_lines(run: Run) -> Iterator[str]:
         descriptor = os.open("/dev/kmsg", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return
-    since, until = run.started - boot_time(), (run.ended or time.time()) - boot_time() + 5.0
+    since, until = run.started - kernel_time(), (run.ended or time.time()) - kernel_time() + 5.0
     try:
         while True:
             try:

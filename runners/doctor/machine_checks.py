@@ -12,7 +12,7 @@ from runners.doctor.resources import judge_room
 from runners.host.clock import local_time
 from runners.host.files import read_text
 from runners.host.helpers import ROOT
-from runners.host.identity import boot_time
+from runners.host.identity import kernel_time
 from runners.host.procfs import HELPER_MARK, process_state, start_ticks
 from runners.model.gpus import GpuReading, Xid
 from runners.model.units import counted
@@ -203,7 +203,7 @@ def _is_outdated(pid: int) -> bool:
     ticks = start_ticks(pid)
     if ticks is None:
         return False
-    began = boot_time() + ticks / os.sysconf("SC_CLK_TCK")
+    began = kernel_time() + ticks / os.sysconf("SC_CLK_TCK")
     return began < Path(__file__).stat().st_mtime - 1.0
 
 

@@ -22,7 +22,7 @@ from runners.gpus.usage import (
     usage_file,
 )
 from runners.host.files import closing, replace
-from runners.host.identity import host_name
+from runners.host.identity import host_name, up_ns
 from runners.host.locks import is_held
 from runners.host.procfs import all_marks
 from runners.host.slurm_job import SlurmJob
@@ -196,7 +196,7 @@ class RunUsageTracker:
             round(self._seconds, 3),
             tuple(total.interval() for total in self.sums.values()),
             self._simulated,
-            round(time.clock_gettime(time.CLOCK_BOOTTIME), 3),
+            round(up_ns() / 1e9, 3),
         )
         uses = (*self._others, *(total.use() for total in self.sums.values()))
         self._seconds, self._alarmed = 0.0, False

@@ -5,7 +5,7 @@ from pathlib import Path
 import msgspec
 
 from runners.host.files import read_plain, replace
-from runners.host.identity import boot_id
+from runners.host.identity import is_past
 from runners.host.locks import is_held
 from runners.state.decoding import decode
 from runners.state.layout import StateDirectory
@@ -30,7 +30,7 @@ class Claim(msgspec.Struct, frozen=True):
     @property
     def in_this_boot(self) -> bool:
         """False for one that was begun before the machine was last switched off."""
-        return not self.boot or self.boot == boot_id()
+        return not is_past(self.boot)
 
 
 def marker_of(state: StateDirectory, rule: str, name: str) -> Path:

@@ -35,6 +35,7 @@ from runners.guard.rule import (
 from runners.host import helpers
 from runners.host.clock import Moment, moment_now, seconds_between
 from runners.host.files import append_event, create_once
+from runners.host.identity import boot_id
 from runners.host.locks import claim
 from runners.host.suspension import SuspensionWatch
 from runners.lifecycle.control.stop import request_stop
@@ -256,7 +257,7 @@ class Guard:
             "FRESNEL_GUARD_TEXT": text,
         }
         child = subprocess.Popen(  # its output goes where ours goes: into the guard's log
-            helpers.command("run-once", marker, str(attempt), command),
+            helpers.command("run-once", marker, str(attempt), command, boot_id()),
             env={**os.environ, **variables},
             cwd="/",
             stdin=subprocess.DEVNULL,

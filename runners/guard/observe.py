@@ -87,7 +87,7 @@ class GuardObserver:
             run
             for run in runs
             # A marker whose folder was deleted by hand must not prevent the end command.
-            if home_of(run.plan, run.record) == host_name() and self.state.run(run.id).path.is_dir()
+            if home_of(run) == host_name() and self.state.run(run.id).path.is_dir()
         ]
 
     def _facts(self, rule: GuardRule, runs: list[Run], now: Moment) -> Measurements:

@@ -136,7 +136,7 @@ class PreemptionWatch:
                 continue
             try:
                 run = read_run(self.state, run_id)
-                if home_of(run.plan, run.record) != host_name() or _waits_for_machine(run):
+                if home_of(run) != host_name() or _waits_for_machine(run):
                     continue
                 request_stop(self.state, run, ending=ending, deadline=deadline)
                 self._hurried[run_id] = deadline

@@ -1,4 +1,4 @@
-"""Runs a command at most once for each try: `run_once.py MARKER TRY COMMAND`.
+"""Runs a command at most once for each try: `run_once.py MARKER TRY COMMAND BOOT`.
 
 The marker is locked while the command runs, and says which try began, in which boot, and
 how it ended; whoever finds it locked, or that try begun, exits. It is written in place,
@@ -19,14 +19,14 @@ _LENGTH = 512
 
 def main() -> int:
     """Claim the try, run the command in a shell, write down its exit code."""
-    marker, attempt, command = sys.argv[1], int(sys.argv[2]), sys.argv[3]
+    marker, attempt, command, boot = sys.argv[1], int(sys.argv[2]), sys.argv[3], sys.argv[4]
     descriptor = os.open(marker, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     if not _lock(descriptor) or _attempt(descriptor) >= attempt:
         return 0
     claim: dict[str, object] = {
         "attempt": attempt,
         "pid": os.getpid(),
-        "boot": _boot(),
+        "boot": boot,
         "exit": None,
     }
     # Before the command: if this process is killed now, the command may not have run, but it never
@@ -60,14 +60,6 @@ def _write(descriptor: int, claim: "dict[str, object]") -> None:
     with contextlib.suppress(OSError):
         os.pwrite(descriptor, json.dumps(claim).encode().ljust(_LENGTH), 0)
         os.fsync(descriptor)
-
-
-def _boot() -> str:
-    try:
-        with open("/proc/sys/kernel/random/boot_id") as file:
-            return file.read().strip()
-    except OSError:
-        return ""
 
 
 if __name__ == "__main__":

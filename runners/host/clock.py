@@ -3,7 +3,7 @@
 import time
 from typing import NamedTuple
 
-from runners.host.identity import boot_id
+from runners.host.identity import boot_id, up_ns
 
 LONGEST_NS = 1 << 62
 """Over a century; what is longer comes from a damaged file, and may have any number of digits."""
@@ -30,7 +30,7 @@ class Moment(NamedTuple):
 def moment_now() -> Moment:
     """This moment, by both clocks; suspended time counts."""
     # BOOTTIME, not MONOTONIC: time in suspend counts, because the machine is paid for all the same.
-    return Moment(time.time(), boot_id(), time.clock_gettime_ns(time.CLOCK_BOOTTIME))
+    return Moment(time.time(), boot_id(), up_ns())
 
 
 def moment_after(moment: Moment, seconds: float) -> Moment:

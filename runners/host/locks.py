@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from runners.host.files import closing
+from runners.host.identity import has_our_locks, is_past
 
 _CLAIM_S = 0.25
 
@@ -28,6 +29,11 @@ def is_held(path: Path) -> bool:
     finally:
         os.close(descriptor)
     return False
+
+
+def is_held_beside(path: Path, boot: str) -> bool:
+    """True when another container of this machine, whose start is the recorded `boot`, holds it."""
+    return is_past(boot) and has_our_locks(boot) and is_held(path)
 
 
 def await_release(path: Path) -> None:

@@ -15,6 +15,8 @@ _WRITES = os.O_WRONLY | os.O_RDWR
 _KERNEL_THREAD = 0x200000
 """Among the flags in /proc/PID/stat; a machine has a dozen of them for each of its cores."""
 _BLOCK = 1 << 16
+_HOSTS_PIDS = "pid:[4026531836]"
+"""The kernel gives a machine's first pid namespace this number everywhere."""
 _EXEC_TRIES, _EXEC_PAUSE_S = 4, 0.0005
 
 
@@ -26,6 +28,14 @@ class ProcessEntry(NamedTuple):
 
 
 ProcessTable = dict[int, ProcessEntry]
+
+
+def has_hosts_pids(proc: str | os.PathLike[str] = "/proc") -> bool:
+    """True where pids are the machine's own: not in a container with a pid namespace of its own."""
+    try:
+        return os.readlink(os.path.join(proc, "self/ns/pid")) == _HOSTS_PIDS
+    except OSError:
+        return True
 
 
 def is_mounted() -> bool:

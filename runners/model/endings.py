@@ -270,7 +270,7 @@ def _cause_text(ending: Ending, code: int | None) -> str:
         case EndingCause.REBOOTED:
             moment = ending.get("rebooted")
             when = local_time(moment, " %Y-%m-%d %H:%M") if moment else ""
-            return f"host rebooted{when}" + (f"; not queued again: {detail}" if detail else "")
+            return f"host restarted{when}" + (f"; not queued again: {detail}" if detail else "")
         case EndingCause.SLURM:
             end = ending.get("job_end", JobEnd.UNKNOWN)
             return " ".join(filter(None, ("Slurm job", ending.get("job"), end.text, detail)))

@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 
 from runners.host.files import names_in
-from runners.host.identity import boot_id
+from runners.host.identity import is_past
 from runners.host.locks import is_held
 from runners.host.procfs import is_zombie, marked_processes, start_ticks
 from runners.state.boundary import ReadBoundary
@@ -55,7 +55,7 @@ def _is_pending(run: RunDirectory) -> bool:
         return False
     record = read_record(run)
     # A process of another boot is gone for certain.
-    if record is not None and record.boot_id and record.boot_id != boot_id():
+    if record is not None and is_past(record.boot_id):
         return False
     waits = record is None or record.state.is_unstarted
     begun = record is None or not record.next_attempt
@@ -124,7 +124,7 @@ def _may_restart(run: RunDirectory, outline: PlanOutline) -> bool:
     if not outline.spec.restart.times or not run.exit.exists() or run.stop.exists():
         return False
     record = read_record(run)
-    return record is not None and record.state.is_live and record.boot_id == boot_id()
+    return record is not None and record.state.is_live and not is_past(record.boot_id)
 
 
 def _add(leases: dict[str, list[Lease]], run_id: str, plan: PlanOutline) -> None:
@@ -137,7 +137,7 @@ def _add(leases: dict[str, list[Lease]], run_id: str, plan: PlanOutline) -> None
 
 def _followed_lives(run: RunDirectory) -> bool:
     record = read_record(run)
-    if record is None or record.boot_id != boot_id():
+    if record is None or is_past(record.boot_id):
         return False
     # The start time tells a followed process from another one under its pid.
     return any(start_ticks(pid) == ticks and not is_zombie(pid) for pid, ticks in record.followed)

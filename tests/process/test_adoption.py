@@ -294,7 +294,7 @@ def test_a_rebooted_host_s_runs_are_lost_and_say_so(cli: CommandLine) -> None:
     run.exit.unlink()
     cli.state.live_marker(run.id).touch()
     found = cli.json("wait", run.id, exits=1)
-    assert found["state"] == "lost" and found["reason"].startswith("host rebooted 20")
+    assert found["state"] == "lost" and found["reason"].startswith("host restarted 20")
 
 
 def test_an_orphan_of_another_host_is_not_adopted_here(cli: CommandLine) -> None:

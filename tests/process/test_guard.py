@@ -402,14 +402,14 @@ def test_a_command_that_is_asked_for_by_many_runs_once(tmp_path: Path) -> None:
     script = ROOT / "runners" / "guard" / "run_once.py"
     once = [sys.executable, "-I", "-S", str(script), str(marker)]
     command = f"echo $$ >> {out}; cat {gate}; exit 3"
-    children = [subprocess.Popen([*once, "1", command]) for _ in range(8)]
+    children = [subprocess.Popen([*once, "1", command, ""]) for _ in range(8)]
     eventually(lambda: sum(child.poll() is not None for child in children) == 7)
     assert read_claim(marker).alive and read_claim(marker).exit is None
     gate.write_text("go")
     assert sorted(child.wait() for child in children) == [0] * 7 + [3]
     claim = read_claim(marker)
     assert len(lines(out)) == 1 and (claim.attempt, claim.exit, claim.alive) == (1, 3, False)
-    assert subprocess.run([*once, "1", command], check=False).returncode == 0
+    assert subprocess.run([*once, "1", command, ""], check=False).returncode == 0
     assert len(lines(out)) == 1, "the same try, asked for once more"
 
 

@@ -60,7 +60,7 @@ def test_a_run_whose_preset_survives_a_boot_goes_on_from_its_checkpoint(cli: Com
     after = run.output.read_text().split("\n")
     counted = [line for line in (*before, *after) if line.startswith("count")]
     assert counted == [f"count {n}" for n in range(1, 31)], "no count lost, none repeated"
-    assert any("rebooted" in event["text"] for event in events(run, "alert"))
+    assert any("restarted" in event["text"] for event in events(run, "alert"))
 
 
 def test_one_whose_start_was_not_recorded_any_more_takes_no_other_run_s_checkpoint(
@@ -87,7 +87,7 @@ def test_without_the_word_of_its_preset_it_is_lost(cli: CommandLine) -> None:
     reboot(cli, run)
     cli.run("service", "boot")
     eventually(lambda: not cli.state.live_marker(run.id).exists(), what="its ending recorded")
-    assert (cli.status(run)["state"], "rebooted" in cli.status(run)["reason"]) == ("lost", True)
+    assert (cli.status(run)["state"], "restarted" in cli.status(run)["reason"]) == ("lost", True)
 
 
 def test_what_a_run_waited_for_before_a_boot_is_forgotten(cli: CommandLine) -> None:

@@ -88,6 +88,7 @@ class Clocks:
 def machine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(clock, "time", Clocks)
     monkeypatch.setattr(suspension, "time", Clocks)
+    monkeypatch.setattr(clock, "up_ns", lambda: Clocks.clock_gettime_ns(Clocks.CLOCK_BOOTTIME))
     monkeypatch.setattr(clock, "boot_id", lambda: Clocks.boot.name)
 
 

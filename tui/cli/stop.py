@@ -89,9 +89,9 @@ def _named(state: StateDirectory, arguments: argparse.Namespace) -> NamedRuns:
 def _live_here(state: StateDirectory) -> NamedRuns:
     live = [run for run in list_runs(state, 0) if run.is_live]
     for run in live:
-        if home_of(run.plan, run.record) != host_name():
+        if home_of(run) != host_name():
             echo(f"{run.id} is left alone: {run.reason}")
-    return NamedRuns(run for run in live if home_of(run.plan, run.record) == host_name())
+    return NamedRuns(run for run in live if home_of(run) == host_name())
 
 
 def run_wait(arguments: argparse.Namespace) -> int:

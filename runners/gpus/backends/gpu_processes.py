@@ -6,13 +6,11 @@ from pathlib import Path
 import msgspec
 import psutil
 
-from runners.host.procfs import mark_of, start_ticks
+from runners.host.procfs import has_hosts_pids, mark_of, start_ticks
 from runners.model.gpus import GpuProcess
 
 COMMAND_LENGTH = 300
 _MOST_REMEMBERED = 500
-_HOSTS_OWN = "pid:[4026531836]"
-"""The host's own pid namespace: the kernel gives the first one this number on every machine."""
 
 
 class ProcessTable:
@@ -26,7 +24,7 @@ class ProcessTable:
     def __init__(self, devices: str = "", proc: Path = Path("/proc")) -> None:
         self._known: dict[tuple[int, int], GpuProcess] = {}
         folder, _, name = devices.rpartition("/")
-        distinct = name and _namespace(proc) != _HOSTS_OWN and any(Path(folder).glob(f"{name}*"))
+        distinct = name and not has_hosts_pids(proc) and any(Path(folder).glob(f"{name}*"))
         self._devices = devices if distinct else ""
         self._proc = proc
 
@@ -52,13 +50,6 @@ class ProcessTable:
                     if str(entry.readlink()).startswith(self._devices):
                         return True
         return False
-
-
-def _namespace(proc: Path) -> str:
-    try:
-        return str((proc / "self/ns/pid").readlink())
-    except OSError:
-        return _HOSTS_OWN
 
 
 def _describe(pid: int) -> GpuProcess:

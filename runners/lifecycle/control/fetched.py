@@ -99,6 +99,6 @@ def unfetched_runs(state: StateDirectory) -> list[Run]:
 def _is_unfetched(state: StateDirectory, run: Run) -> bool:
     return (
         run.started is not None
-        and home_of(run.plan, run.record) == host_name()
+        and home_of(run) == host_name()
         and read_fetched(state.run(run.id)) is None
     )

@@ -77,8 +77,8 @@ def prune(state: StateDirectory, criteria: Criteria, dry_run: bool = False) -> P
     if not dry_run:
         _finish_interrupted(state, pruned)
     runs = [read_run(state, run_id) for run_id in list_run_ids(state)]
-    own = [run for run in runs if home_of(run.plan, run.record) == host_name()]
-    other_hosts = [run for run in runs if home_of(run.plan, run.record) != host_name()]
+    own = [run for run in runs if home_of(run) == host_name()]
+    other_hosts = [run for run in runs if home_of(run) != host_name()]
     chosen = [run for group in (other_hosts, own) for run in choose(group, criteria, time.time())]
     if not chosen:
         return pruned

@@ -208,7 +208,7 @@ def reasons_to_stay(state: StateDirectory) -> Callable[[Run], str]:
 
     def reason(run: Run) -> str:
         directory = state.run(run.id)
-        home = home_of(run.plan, run.record)
+        home = home_of(run)
         if home != host_name():
             return f"belongs to host {home}"
         if run.id in live:

@@ -9,7 +9,7 @@ from contextlib import suppress
 
 from runners.host.files import names_in
 from runners.host.identity import host_name
-from runners.host.locks import is_held
+from runners.host.locks import is_held, is_held_beside
 from runners.host.slurm_job import slurm_job
 from runners.lifecycle.launch.preconditions import refuse_untrusted_run
 from runners.lifecycle.supervisor.spawn import spawn_supervisor
@@ -71,7 +71,9 @@ def _is_ours(state: StateDirectory, run_id: str) -> bool:
     run = read_run(state, run_id)
     directory = state.run(run_id)
     trusted = not directory.path.is_dir() or not run_permission_problem(directory)
-    if not trusted or home_of(run.plan, run.record) != host_name() or is_job(run.plan):
+    if not trusted or home_of(run) != host_name() or is_job(run.plan):
+        return False
+    if run.record is not None and is_held_beside(directory.run_lock, run.record.boot_id):
         return False
     job, here = run.plan.origin.job if run.plan else "", slurm_job()
     # Outside of its job, a supervisor would neither end with it nor see its GPUs.

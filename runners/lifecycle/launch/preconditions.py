@@ -48,7 +48,7 @@ def refuse_taken_away(state: StateDirectory) -> None:
 
 def refuse_other_host(run: Run, what: str) -> None:
     """Raise DeniedError for a run of another host: its pids and locks mean something only there."""
-    home = home_of(run.plan, run.record)
+    home = home_of(run)
     if home != host_name():
         raise DeniedError(
             f"{run.id} runs on host {home}, this is {host_name()}",

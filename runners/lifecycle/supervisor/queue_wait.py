@@ -64,12 +64,12 @@ def _is_queued(run: RunDirectory) -> bool:
     return plan is None or phase_of(plan) == QUEUED
 
 
-def requeue(run: RunDirectory) -> PlanFields:
+def requeue(run: RunDirectory, **where: str) -> PlanFields:
     """Make the plan wait for GPUs again, in this boot: its former ones may be in use by others now.
 
-    Raises OSError when the plan is gone or cannot be written.
+    `where` are parts of its origin. Raises OSError when the plan is gone or cannot be written.
     """
-    changed = queued_again(run)
+    changed = queued_again(run, **where)
     write_json(run.plan, changed)
     # Its place among those that waited then would have it look for GPUs a minute from now.
     run.waits.unlink(missing_ok=True)

@@ -23,8 +23,8 @@ sys.path.insert(0, _ROOT)
 
 from runners.host import helpers
 from runners.host.files import append_event, is_gone, read_json
-from runners.host.identity import boot_id, boot_time
-from runners.host.locks import acquire
+from runners.host.identity import boot_time, host_name, is_past
+from runners.host.locks import acquire, is_held_beside
 from runners.host.procfs import environment_of, mark_of
 from runners.host.quick_pathlib import Path
 from runners.host.replaced_code import begin_anew_when_replaced
@@ -112,9 +112,11 @@ class Supervisor:
         Watch its program, or continue to wait or restart in its place; one that
         vanished is recorded as such.
         """
-        recorded = self.record.get("boot_id")
         self.keeper.unobserved = not self.anew
-        if recorded and recorded != boot_id():
+        boot = self.record.get("boot_id", "")
+        if is_held_beside(self.directory.run_lock, boot):
+            return None
+        if is_past(boot):
             return self.after_reboot()
         attempt = self.starter.attempt()
         # Read before anything is decided: starting the last attempt removes it.
@@ -155,7 +157,7 @@ class Supervisor:
         text = f"{ending_text(ending)}: queued again, in the environment of whoever adopted it"
         self.note("alert", text=text)
         try:
-            self.starter.plan = requeue(self.directory)
+            self.starter.plan = requeue(self.directory, host=host_name())
         except OSError as error:
             self.end(State.LOST, {**ending, "detail": str(error)})
             return None
