@@ -22,7 +22,7 @@ from runners.diagnosis.suspects import (
     unknown_error,
 )
 from runners.diagnosis.verdict import Diagnosis, NotKnown
-from runners.model.endings import is_doubtful, signal_of
+from runners.model.endings import is_doubtful, over_text, signal_of
 from runners.model.states import State
 from runners.state.vanished import last_line_of
 
@@ -144,7 +144,7 @@ def _memory_killer(
         return None
     rests = []
     if evidence.oom_kills:
-        rests.append(f"the run's control group counted {evidence.oom_kills} memory kills")
+        rests.append(f"the control group counted {evidence.oom_kills} memory kills")
     records = [line for line in evidence.kernel if _names_ours(line, evidence)]
     if records:
         rests.append("the kernel's record of the kill")
@@ -159,7 +159,7 @@ def _memory_killer(
         looked,
         records[0] if records else "",
         first[0] if first and killed else None,
-        title="out of host memory",
+        title=over_text(evidence.ending.get("memory_limit") if evidence.ending else None),
     )
 
 

@@ -15,6 +15,7 @@ from runners.diagnosis.explain import explain_run
 from runners.diagnosis.full_disk import KIND, find_full_disk
 from runners.diagnosis.own_ends import OWN_TIME_LIMIT
 from runners.diagnosis.verdict import Diagnosis, cause_text
+from runners.model.endings import Ending
 from runners.model.run import Run
 from runners.model.states import State
 from runners.state.layout import RunDirectory
@@ -31,7 +32,9 @@ Others without one only repeat the exit status in other words.
 _LONGEST = 160
 
 
-def cause_of(run: Run, code: int) -> dict[str, str | int | None] | None:
+def cause_of(
+    run: Run, code: int, ending: Ending | None = None
+) -> dict[str, str | int | None] | None:
     """Why the program of `run` ended with `code`, by class, in words, and in which rank.
 
     None when it is not known.
@@ -41,7 +44,7 @@ def cause_of(run: Run, code: int) -> dict[str, str | int | None] | None:
     record = msgspec.structs.replace(
         run.record, state=State.FAILED, exit_code=code, ended=time.time()
     )
-    ended = msgspec.structs.replace(run, state=State.FAILED, record=record)
+    ended = msgspec.structs.replace(run, state=State.FAILED, record=record, ending=ending)
     verdict = explain_run(ended)
     if not isinstance(verdict, Diagnosis):
         return None
@@ -66,8 +69,11 @@ def _place(run: Run) -> str:
 
 
 def main() -> None:
-    """Print why the run in the folder `argv[1]`, whose program ended with `argv[2]`, failed."""
+    """Print why the run in the folder `argv[1]`, whose program ended with `argv[2]`, failed.
+
+    `argv[3]` is what its supervisor knows of its end, as JSON.
+    """
     directory, code = RunDirectory.at(sys.argv[1]), int(sys.argv[2])
-    cause = cause_of(read_run(directory.home, directory.id), code)
+    cause = cause_of(read_run(directory.home, directory.id), code, json.loads(sys.argv[3]))
     if cause is not None:
         print(json.dumps(cause))

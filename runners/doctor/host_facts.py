@@ -10,6 +10,7 @@ import msgspec
 
 from runners.doctor.logout import LogoutVerdict, judge_logout
 from runners.host.files import names_in, read_text
+from runners.host.memory_group import memory_limit
 from runners.host.open_files import open_files_of_runs
 
 _KFD = "sys/class/kfd/kfd/topology/nodes"
@@ -57,7 +58,7 @@ def room_in(folder: Path) -> DiskRoom:
 def read_host(root: Path = Path("/")) -> HostFacts:
     """Look at this machine; `root` is another one's for a test."""
     memory = _meminfo(root)
-    limit, used = _group_memory(root)
+    group = memory_limit(root)
     shm_free, shm_total = _shared_memory(root / "dev/shm")
     return HostFacts(
         open_files=open_files_of_runs(),
@@ -65,8 +66,8 @@ def read_host(root: Path = Path("/")) -> HostFacts:
         shm_total=shm_total,
         memory_total=memory.get("MemTotal"),
         memory_available=memory.get("MemAvailable"),
-        memory_limit=limit,
-        memory_used=used,
+        memory_limit=group.limit if group else None,
+        memory_used=group.used if group else None,
         logout=judge_logout(root),
         clock_synchronized=clock_synchronized(root),
         clock_behind_s=max(0.0, Path(__file__).stat().st_mtime - time.time()),
@@ -113,28 +114,6 @@ def kernel_architectures(root: Path = Path("/")) -> list[str]:
     return found
 
 
-def _group_memory(root: Path) -> tuple[int | None, int | None]:
-    """The tightest memory limit of our control groups and what is used of it; v2, then v1."""
-    group = ""
-    for line in read_text(root / "proc/self/cgroup").splitlines():
-        number, _, rest = line.partition(":")
-        names, _, path = rest.partition(":")
-        if number == "0" or "memory" in names.split(","):
-            group = path.strip("/")
-    best: tuple[int, int | None] | None = None
-    base = root / "sys/fs/cgroup"
-    for folder in (base, base / "memory"):
-        place = folder / group
-        for where in (place, *place.parents):
-            limit = _number(where / "memory.max") or _number(where / "memory.limit_in_bytes")
-            used = _number(where / "memory.current") or _number(where / "memory.usage_in_bytes")
-            if limit is not None and limit < 1 << 60 and (best is None or limit < best[0]):
-                best = limit, used
-            if where == folder:
-                break
-    return best or (None, None)
-
-
 def _shared_memory(folder: Path) -> tuple[int, int] | tuple[None, None]:
     try:
         found = os.statvfs(folder)
@@ -151,11 +130,6 @@ def _meminfo(root: Path) -> dict[str, int]:
 def _flag(path: Path) -> bool | None:
     text = read_text(path).strip()
     return None if not text.isdigit() else text != "0"
-
-
-def _number(path: Path) -> int | None:
-    text = read_text(path).strip()
-    return int(text) if text.isdigit() else None
 
 
 def _names(folder: Path, pattern: str) -> list[str]:

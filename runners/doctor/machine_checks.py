@@ -13,12 +13,14 @@ from runners.host.clock import local_time
 from runners.host.files import read_text
 from runners.host.helpers import ROOT
 from runners.host.identity import kernel_time
-from runners.host.procfs import HELPER_MARK, process_state, start_ticks
+from runners.host.procfs import HELPER_MARK, process_state, start_ticks, unreaped
 from runners.model.gpus import GpuReading, Xid
 from runners.model.units import counted
 
 _HOT_C = 85.0
 _HOTTEST_C = 95.0
+_UNREAPED = 100
+"""Each run leaves two; those that an init is about to take away are fewer."""
 _SLOWING = ("thermal", "hw", "power_brake", "hot")
 _ADVICE = (
     ({79}, "the GPU was lost: reboot the machine, then have its administrator check it"),
@@ -165,6 +167,15 @@ def check_helpers(state: Path, root: Path = Path("/proc")) -> Iterator[Check]:
         else:
             fine += 1
     yield Check("helpers", "PASS", f"{counted(fine, 'helper')} work{'s' if fine == 1 else ''}")
+
+
+def check_reaping() -> Iterator[Check]:
+    """Whether process 1 takes away what has ended: a container's often does not."""
+    ended = unreaped()
+    if ended >= _UNREAPED:
+        text = f"{ended} stay in the process table: process 1 does not wait for them"
+        advice = "a container with a limit of processes fills up: start it with an init (--init)"
+        yield Check("ended processes", "WARN", text, advice)
 
 
 def check_versions(installed: Mapping[str, str], wanted: Sequence[str]) -> Iterator[Check]:

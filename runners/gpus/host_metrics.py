@@ -1,9 +1,13 @@
-"""The host beside its GPUs: CPU, memory, and the disk the state folder is on. Source: psutil."""
+"""The host beside its GPUs: CPU, memory, and the disk the state folder is on. Source: psutil.
+
+Of a container it is the memory that it may use.
+"""
 
 from pathlib import Path
 
 import psutil
 
+from runners.host.memory_group import MemoryLimit, memory_limit
 from runners.model.gpus import HostSnapshot
 
 
@@ -18,8 +22,10 @@ class HostMeter:
     def read(self) -> HostSnapshot:
         """One reading, without waiting; what cannot be read is None."""
         cpu = psutil.cpu_percent(None)
-        memory = psutil.virtual_memory()
-        free, total = self._disk()
+        memory, group = psutil.virtual_memory(), memory_limit()
+        whole = MemoryLimit(memory.total, memory.total - memory.available)
+        total, used = group if group is not None and group.limit < memory.total else whole
+        free, size = self._disk()
         try:
             load = psutil.getloadavg()[0]
         except OSError:
@@ -28,10 +34,10 @@ class HostMeter:
             cpu_percent=cpu if self._primed else None,
             cpu_count=self._count,
             load_1m=load,
-            memory_used=memory.total - memory.available,
-            memory_total=memory.total,
+            memory_used=used,
+            memory_total=total,
             disk_free=free,
-            disk_total=total,
+            disk_total=size,
         )
         self._primed = True
         return snapshot

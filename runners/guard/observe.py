@@ -35,8 +35,8 @@ from runners.state.boundary import note_unreadable
 from runners.state.codec import read_waits
 from runners.state.decoding import decode_lines
 from runners.state.layout import RunDirectory, StateDirectory
-from runners.state.leases import live_run_ids
-from runners.state.runs import home_of, read_run
+from runners.state.leases import home_of, live_run_ids
+from runners.state.runs import read_run
 from runners.watch.metrics.epoch_timing import read_epoch_timing
 
 _TAIL_BYTES = 1 << 20

@@ -33,8 +33,8 @@ from runners.model.errors import FresnelError
 from runners.model.masking import mask_text
 from runners.model.run import Run
 from runners.state.layout import StateDirectory, settings_file
-from runners.state.leases import live_run_ids
-from runners.state.runs import home_of, read_run
+from runners.state.leases import home_of, live_run_ids
+from runners.state.runs import read_run
 from runners.state.trust import state_permission_problem
 
 EVERY_S = 5.0

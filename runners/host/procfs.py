@@ -118,9 +118,10 @@ def cgroup_of(pid: int) -> str:
     return next((path for controllers, path in groups_of(pid) if not controllers), "")
 
 
-def groups_of(pid: int) -> list[tuple[str, str]]:
+def groups_of(pid: int | str, root: str | os.PathLike[str] = "/") -> list[tuple[str, str]]:
     """The control groups of `pid`: controllers, which version 2 leaves empty, and path."""
-    parts = [line.split(":", 2) for line in read_text(f"/proc/{pid}/cgroup").splitlines()]
+    lines = read_text(os.path.join(root, f"proc/{pid}/cgroup")).splitlines()
+    parts = [line.split(":", 2) for line in lines]
     return [(part[1], part[2]) for part in parts if len(part) == 3]
 
 
@@ -205,6 +206,12 @@ def _own_processes() -> Iterator[int]:
 def is_zombie(pid: int) -> bool:
     """True when `pid` has ended and only waits to be reaped, or is gone."""
     return process_state(pid) in ("Z", "X", "")
+
+
+def unreaped() -> int:
+    """How many processes have ended, and process 1, whose children they are, has not waited."""
+    found = (stat_fields(int(name))[:2] for name in _process_names())
+    return sum(fields == ["Z", "1"] for fields in found)
 
 
 def process_state(pid: int) -> str:

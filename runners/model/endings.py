@@ -160,6 +160,8 @@ class Ending(_Cause, total=False):
     """With which exit code (128 + signal), where it is torchrun that says so."""
     memory_kills: int
     """Processes of the run that the kernel killed for want of memory, by its control group."""
+    memory_limit: int
+    """Over which limit they were, in bytes: that of a control group."""
     by: str
     """Who asked for the stop, and whether by force."""
     forced: bool
@@ -303,7 +305,7 @@ def _program_text(ending: Ending, code: int | None) -> str:
         return summary if rank is None else f"rank {rank}: {summary}"
     error = ending.get("error", "")
     if rank is None:
-        how = code_text(code, ending.get("memory_kills"))
+        how = code_text(code, ending.get("memory_kills"), ending.get("memory_limit"))
     elif "rank_code" in ending or not error:
         # Not the launcher's own code besides, which only says that a rank failed.
         how = f"rank {rank} failed first: {code_text(ending.get('rank_code'))}"
@@ -314,17 +316,31 @@ def _program_text(ending: Ending, code: int | None) -> str:
     return "; ".join(part for part in (error, last, how) if part)
 
 
-def code_text(code: int | None, memory_kills: int | None = None) -> str:
+def code_text(
+    code: int | None, memory_kills: int | None = None, memory_limit: int | None = None
+) -> str:
     """An exit code (128 + signal) in words."""
     name = signal_of(code)
     if name:
         # The kernel's out-of-memory killer uses SIGKILL, which no program can report.
         unsure = "" if name != "SIGKILL" else " (out of memory, or killed by somebody)"
-        return f"killed by {name}" + (" (out of host memory)" if memory_kills else unsure)
+        return f"killed by {name}" + (f" ({over_text(memory_limit)})" if memory_kills else unsure)
     if code is None:
         return "exit code unknown"
     hints = {126: " (not executable)", 127: " (command not found)"}
+    if memory_kills:
+        killed = f"the kernel killed {memory_kills} of its processes"
+        return f"exit code {code} ({killed}: {over_text(memory_limit)})"
     return f"exit code {code}{hints.get(code, '')}"
+
+
+def over_text(memory_limit: int | None) -> str:
+    """What the kernel kills for want of memory for, in words."""
+    if memory_limit is None:
+        return "out of host memory"
+    from runners.model.units import gib_text  # most ends need no number
+
+    return f"over its memory limit of {gib_text(memory_limit)}"
 
 
 def signal_of(code: int | None) -> str:

@@ -1,4 +1,7 @@
-"""Leases: which GPU is in use by which run, derived from held locks, never stored."""
+"""Leases: which GPU is in use by which run, derived from held locks, never stored.
+
+And which host a run belongs to: locks are seen by all containers of a machine, pids are not.
+"""
 
 from collections.abc import Callable, Collection
 from pathlib import Path
@@ -6,9 +9,11 @@ from pathlib import Path
 import msgspec
 
 from runners.host.files import names_in
-from runners.host.identity import is_past
+from runners.host.identity import boot_id, has_our_locks, host_name, is_past
 from runners.host.locks import is_held
 from runners.host.procfs import is_zombie, marked_processes, start_ticks
+from runners.model.plan import LaunchPlan, is_job
+from runners.model.run import Run, RunRecord
 from runners.state.boundary import ReadBoundary
 from runners.state.codec import PlanOutline, read_outline, read_record
 from runners.state.layout import RunDirectory, StateDirectory
@@ -24,6 +29,35 @@ class Lease(msgspec.Struct, frozen=True):
     preset: str
     since: float = 0.0
     share_memory: int | None = None
+
+
+def home_of(run: Run) -> str:
+    """The host that a run belongs to: its pids and locks mean nothing on another.
+
+    One that is a Slurm job belongs to wherever its folder is: Slurm reaches it. So does one whose
+    container is gone: made anew, that has another name.
+    """
+    return home_at(RunDirectory.at(run.directory), run.plan, run.record)
+
+
+def home_at(directory: RunDirectory, plan: LaunchPlan | None, record: RunRecord | None) -> str:
+    """`home_of` the run in `directory`, with its plan and its record."""
+    if is_job(plan):
+        return host_name()
+    home = record.host if record else ""
+    home = home or (plan.origin.host if plan else host_name())
+    boot = boot_of(plan, record)
+    is_gone = home != host_name() and boot != boot_id() and has_our_locks(boot)
+    if is_gone and not is_held(directory.supervisor_lock) and not is_held(directory.run_lock):
+        return host_name()
+    return home
+
+
+def boot_of(plan: LaunchPlan | None, record: RunRecord | None) -> str:
+    """The boot, or the start of a container, that a run's processes are of; empty if not known."""
+    if record and record.boot_id:
+        return record.boot_id
+    return plan.origin.boot_id if plan else ""
 
 
 def live_run_ids(state: StateDirectory) -> list[str]:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from runners.host.clock import local_time
 from runners.host.files import status_of
-from runners.host.identity import has_our_locks, host_name, is_past, user_name
+from runners.host.identity import host_name, is_past, user_name
 from runners.host.locks import is_held, is_held_beside
 from runners.host.procfs import mark_of, process_state, switches_of
 from runners.host.slurm_job import slurm_job
@@ -29,7 +29,7 @@ from runners.state.codec import (
 )
 from runners.state.labels_file import read_labels
 from runners.state.layout import RunDirectory, StateDirectory
-from runners.state.leases import holds_gpus, live_run_ids, will_go_on
+from runners.state.leases import boot_of, holds_gpus, home_at, live_run_ids, will_go_on
 from runners.state.trust import run_permission_problem
 from runners.state.vanished import vanished_ending
 
@@ -104,7 +104,7 @@ def derive_state(
 
         now, reason = status_of_job(directory, record)
         return Status(now, None, reason)
-    home = _home_of(directory, plan, record)
+    home = home_at(directory, plan, record)
     recorded = record.state if record else State.STARTING
     # Locks of another host cannot be seen from here, so its record is all there is.
     if home != host_name():
@@ -114,14 +114,16 @@ def derive_state(
     # An ending is recorded before the marker goes: then this record is not what was written.
     is_damaged = not _is_marked_live(directory) and directory.state.exists()
     # Nobody supervises it, and every process of an earlier boot is gone.
-    boot = _boot_of(plan, record)
+    boot = boot_of(plan, record)
     if is_past(boot):
         if is_held_beside(directory.run_lock, boot):
             return Status(recorded, None, "its program runs in another container")
         if is_damaged:
             return _judge_by_exit(directory)
         if _survives_reboot(plan, record) and _is_marked_live(directory):
-            return Status(State.ORPHANED, None, "host restarted; it will be queued again")
+            problem = run_permission_problem(directory)
+            coming = f"is not adopted: {problem}" if problem else "will be queued again"
+            return Status(State.ORPHANED, None, f"host restarted; it {coming}")
         return _ended(State.LOST, {"cause": EndingCause.REBOOTED})
     if holds_gpus(directory):
         reason = run_permission_problem(directory)
@@ -179,7 +181,7 @@ def _pause_of(
     directory: RunDirectory, state: State, plan: LaunchPlan | None, record: RunRecord | None
 ) -> Pause | None:
     """Who has paused the program of a run that lives here, by SIGSTOP; None when nobody has."""
-    if not state.has_program or _home_of(directory, plan, record) != host_name():
+    if not state.has_program or home_at(directory, plan, record) != host_name():
         return None
     pid = (record.leader_pid if record is not None else None) or directory.leader_pid()
     if pid is None or process_state(pid) != "T" or mark_of(pid) != directory.id:
@@ -216,32 +218,6 @@ def job_of(run: Run) -> str:
     from runners.state.job_status import job_number  # clusters only
 
     return job_number(RunDirectory.at(run.directory))
-
-
-def home_of(run: Run) -> str:
-    """The host that a run belongs to: its pids and locks mean nothing on another.
-
-    One that is a Slurm job belongs to wherever its folder is: Slurm reaches it. So does one whose
-    container is gone: made anew, that has another name.
-    """
-    return _home_of(RunDirectory.at(run.directory), run.plan, run.record)
-
-
-def _home_of(directory: RunDirectory, plan: LaunchPlan | None, record: RunRecord | None) -> str:
-    if is_job(plan):
-        return host_name()
-    home = record.host if record and record.host else plan.origin.host if plan else host_name()
-    boot = _boot_of(plan, record)
-    is_gone = home != host_name() and is_past(boot) and has_our_locks(boot)
-    if is_gone and not is_held(directory.supervisor_lock) and not is_held(directory.run_lock):
-        return host_name()
-    return home
-
-
-def _boot_of(plan: LaunchPlan | None, record: RunRecord | None) -> str:
-    if record and record.boot_id:
-        return record.boot_id
-    return plan.origin.boot_id if plan else ""
 
 
 def _is_marked_live(directory: RunDirectory) -> bool:

@@ -133,3 +133,21 @@ def test_a_session_since_boot_begins_with_the_container(cli: CommandLine, start:
     session = eventually(lambda: next(cli.state.host.glob("session.json"), None))
     # Clock ticks are hundredths of a second.
     assert json.loads(session.read_text())["started"] >= before - 0.1
+
+
+def test_what_has_ended_and_nobody_takes_away_is_said(cli: CommandLine, start: Start) -> None:
+    """`sleep` as a container's first process waits for none of the orphans that become its own."""
+    orphans = "for n in $(seq 110); do sh -c 'true & exec true'; done"
+    look = 'until grep -q "ended processes" found; do "$@" doctor --json >found; done'
+    start(f"({orphans}; {look}; mv found doctored) & {STAYS}")
+    found = {check["name"]: check["verdict"] for check in written(cli, "doctored")}
+    assert found["ended processes"] == "WARN"
+
+
+def test_another_container_s_run_cannot_be_paused_from_here(cli: CommandLine, start: Start) -> None:
+    """It was said to be paused, and went on."""
+    start(f"{LAUNCH} -- sleep 600; {STAYS}")
+    (run,) = launched(cli, 1)
+    start(f'"$@" pause {run.id} 2>said; echo $? >code; {STAYS}')
+    assert written(cli, "code") == 4
+    assert run.id in (cli.folder / "said").read_text() and not run.pause.exists()

@@ -11,6 +11,7 @@ import pytest
 
 from runners.host import helpers
 from runners.host.files import write_json
+from runners.host.memory_group import MemoryLimit
 from runners.lifecycle.supervisor import exit_report
 from runners.lifecycle.supervisor.exit_report import (
     add_doubts,
@@ -18,7 +19,7 @@ from runners.lifecycle.supervisor.exit_report import (
     judge_unstarted,
     still_held,
 )
-from runners.model.endings import Ending, EndingCause, JobEnd
+from runners.model.endings import Ending, EndingCause, JobEnd, ending_text
 from runners.model.states import State
 from runners.state.layout import RunDirectory
 from runners.state.records import PlanFields, intent_fields, plan_fields
@@ -82,8 +83,26 @@ def test_the_kernels_kills_count_for_a_run_that_it_killed(
     assert judge_ending(run, None, -9, "/mine")[1]["memory_kills"] == 2
     assert "memory_kills" not in judge_ending(run, None, -9, "/none")[1]
     assert "memory_kills" not in judge_ending(run, None, -9)[1]
-    # A kill earlier in the same group is not what ended this one.
-    assert "memory_kills" not in judge_ending(run, None, 1, "/mine")[1]
+    # A kill earlier in the same group is not what ended this one: counted, and its own failure.
+    ending = judge_ending(run, None, 1, "/mine")[1]
+    assert (ending["cause"], ending["memory_kills"]) == (EndingCause.FAILED, 2)
+
+
+def test_in_a_container_those_count_that_came_while_it_lived(
+    run: RunDirectory, world: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limit = MemoryLimit(8 << 30, None)
+    monkeypatch.setattr(exit_report, "group_kills", lambda: world.ours)
+    monkeypatch.setattr(exit_report, "memory_limit", lambda: limit)
+    world.ours = 3
+    assert "memory_kills" not in judge_ending(run, None, -9, "", 3)[1]
+    ending = judge_ending(run, None, -9, "", 2)[1]
+    assert (ending["memory_kills"], ending["memory_limit"]) == (1, 8 << 30)
+    assert "8.0 GiB" in ending_text(ending, 137)
+    ending = judge_ending(run, None, 1, "", 1)[1]
+    assert (ending["cause"], ending["memory_kills"]) == (EndingCause.FAILED, 2)
+    assert "8.0 GiB" in ending_text(ending, 1)
+    assert "memory_kills" not in judge_ending(run, None, -9, "", None)[1], "not counted before"
 
 
 def test_slurm_killed_it_for_memory(run: RunDirectory, world: SimpleNamespace) -> None:

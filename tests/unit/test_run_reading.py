@@ -7,7 +7,7 @@ import pytest
 
 from runners.host.files import replace
 from runners.model.states import State
-from runners.state import runs
+from runners.state import leases, runs
 from runners.state.layout import RunDirectory, StateDirectory
 from runners.state.runs import read_run
 from tests.support import make_plan
@@ -42,7 +42,8 @@ def test_an_ending_recorded_between_record_and_locks_is_the_one_that_is_read(
     """Without it the run would be lost: its record says running, and nobody holds its locks."""
     plan = runs.read_plan(directory)
     assert plan is not None
-    monkeypatch.setattr(runs, "host_name", lambda: plan.origin.host)
+    for module in (leases, runs):
+        monkeypatch.setattr(module, "host_name", lambda: plan.origin.host)
     monkeypatch.setattr(runs, "is_past", lambda _: False)
     if waiter == "wrote the code":
         directory.exit.write_text("6\n")

@@ -16,6 +16,7 @@ from runners.doctor.machine_checks import (
     check_heat,
     check_helpers,
     check_network,
+    check_reaping,
     check_versions,
 )
 from runners.doctor.resources import check_host, judge_rccl
@@ -74,11 +75,22 @@ def check_more(state: StateDirectory, reading: GpuReading, host: HostFacts) -> l
         *check_drivers(reading),
         *check_gpu_errors(reading, _seen_xids(state)),
         *check_heat(reading),
-        *check_disks({"here": Path.cwd(), "temporary files": Path(gettempdir())}),
+        *_check_disks(),
         *check_network(host, host_name()),
         *check_helpers(state.root),
+        *check_reaping(),
         *check_versions(_installed(), _PACKAGES),
     ]
+
+
+def _check_disks() -> list[Check]:
+    try:
+        temporary = Path(gettempdir())
+    except OSError:
+        advice = "name a folder that you may write in $TMPDIR: programs need one"
+        missing = Check("disks", "WARN", "no folder for temporary files can be written", advice)
+        return [*check_disks({"here": Path.cwd()}), missing]
+    return list(check_disks({"here": Path.cwd(), "temporary files": temporary}))
 
 
 def check_torch(reading: GpuReading, environment: Mapping[str, str]) -> list[Check]:

@@ -12,7 +12,8 @@ from runners.model.errors import ExitCode, WrongInput
 from runners.model.run import Run
 from runners.model.states import State
 from runners.state.layout import StateDirectory
-from runners.state.runs import NamedRuns, find_runs, home_of, list_runs, read_run
+from runners.state.leases import home_of
+from runners.state.runs import NamedRuns, find_runs, list_runs, read_run
 from tui.cli.output import do_each, echo, print_json, print_json_of_runs, run_exit_code
 from tui.views.runs.plan_text import ladder_text
 from tui.views.runs.run_json import to_json

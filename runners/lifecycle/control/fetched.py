@@ -15,7 +15,8 @@ from runners.model.errors import WrongInput
 from runners.model.run import Run
 from runners.state.decoding import read
 from runners.state.layout import RunDirectory, StateDirectory
-from runners.state.runs import home_of, list_runs
+from runners.state.leases import home_of
+from runners.state.runs import list_runs
 
 
 class Fetched(msgspec.Struct, frozen=True):

@@ -10,6 +10,7 @@ import msgspec
 from runners.cost.cost_reader import costs_of
 from runners.host.files import append_event, replace
 from runners.host.identity import user_name
+from runners.host.locks import is_held_beside
 from runners.host.procfs import process_state, start_ticks, switches_of
 from runners.host.signals import signal_process
 from runners.lifecycle.launch.preconditions import refuse_other_host, refuse_untrusted_run
@@ -102,6 +103,8 @@ def _pausable(state: StateDirectory, run: Run, what: str) -> RunDirectory:
     refuse_other_host(run, what)
     directory = state.run(run.id)
     refuse_untrusted_run(directory)
+    if run.record is not None and is_held_beside(directory.run_lock, run.record.boot_id):
+        raise DeniedError(f"{run.id} runs in another container: its processes are seen only there")
     if not run.state.has_program:
         raise WrongInput(f"{run.id} does not run: it is {run.state}")
     return directory

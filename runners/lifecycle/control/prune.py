@@ -22,7 +22,8 @@ from runners.lifecycle.launch.sampled_runs import forget_searches
 from runners.model.run import Run
 from runners.model.states import State
 from runners.state.layout import StateDirectory
-from runners.state.runs import home_of, list_run_ids, read_run
+from runners.state.leases import home_of
+from runners.state.runs import list_run_ids, read_run
 
 _HIDDEN = ".pruned-"
 

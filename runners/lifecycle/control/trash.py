@@ -27,8 +27,8 @@ from runners.state.codec import read_outline, read_record
 from runners.state.decoding import read
 from runners.state.labels_file import read_labels
 from runners.state.layout import RunDirectory, StateDirectory
-from runners.state.leases import holds_gpus, live_run_ids
-from runners.state.runs import home_of, read_run
+from runners.state.leases import holds_gpus, home_of, live_run_ids
+from runners.state.runs import read_run
 
 KEPT_S = 7 * 86_400.0
 """Seconds for which a deleted run can be brought back."""

@@ -16,8 +16,8 @@ from runners.lifecycle.supervisor.spawn import spawn_supervisor
 from runners.model.errors import FresnelError
 from runners.model.plan import is_job
 from runners.state.layout import StateDirectory
-from runners.state.leases import holds_gpus, live_run_ids
-from runners.state.runs import home_of, read_run
+from runners.state.leases import holds_gpus, home_of, live_run_ids
+from runners.state.runs import read_run
 from runners.state.trust import run_permission_problem
 
 

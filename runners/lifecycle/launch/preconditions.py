@@ -8,7 +8,7 @@ from runners.host.identity import host_name
 from runners.model.errors import DeniedError
 from runners.model.run import Run
 from runners.state.layout import RunDirectory, StateDirectory
-from runners.state.runs import home_of
+from runners.state.leases import home_of
 from runners.state.trust import run_permission_problem, state_permission_problem
 
 _WHY = "anybody who can write there decides what runs as you"
@@ -52,5 +52,6 @@ def refuse_other_host(run: Run, what: str) -> None:
     if home != host_name():
         raise DeniedError(
             f"{run.id} runs on host {home}, this is {host_name()}",
-            f"on {home}: fresnel-tui {what} {run.id}",
+            f"on {home}: fresnel-tui {what} {run.id}; where that is gone for good, set "
+            f"FRESNEL_HOST={home} in front of it",
         )

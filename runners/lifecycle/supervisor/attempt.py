@@ -12,6 +12,7 @@ from runners.host.clock import Moment
 from runners.host.exit_status import read_exit_status
 from runners.host.files import append_event, is_gone, modified_at, size_of
 from runners.host.keep_alive import KeepAlive
+from runners.host.memory_group import group_kills
 from runners.host.procfs import command_of, is_zombie, parent_of, read_processes, start_ticks
 from runners.host.signals import open_pidfd, signal_process
 from runners.host.slurm_job import SlurmJob, slurm_job
@@ -91,6 +92,8 @@ class Attempt:
         self.waiter_was: int | None = None
         self.left_running: list[str] = []
         """The commands of what did not end with the program, and was ended."""
+        self.kills_before = group_kills()
+        """For want of memory, in our control group."""
         self._is_first = not record.get("waiter_pid")
 
     def start(

@@ -3,6 +3,7 @@
 A later one goes on from the run's newest good checkpoint.
 """
 
+import errno
 import os
 import time
 from collections.abc import Mapping, Sequence
@@ -34,6 +35,8 @@ from runners.state.records import FINAL, PlanFields, RecordFields, plan_fields
 
 if TYPE_CHECKING:
     from runners.host.newest_file import NewestFile
+
+_NO_MORE = "no more processes may be started: `ulimit -u`, or its container's limit"
 
 
 class AttemptStarter:
@@ -138,7 +141,8 @@ class AttemptStarter:
                 lambda pid: self.note_starting(number, pid),
             )
         except OSError as error:
-            self._end_not_started(str(error))
+            too_many = error.errno == errno.EAGAIN
+            self._end_not_started(_NO_MORE if too_many else str(error))
             return None
         first = not record.get("started")
         changes: RecordFields = {

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from runners.host import helpers
 from runners.host.files import read_json, read_tail
+from runners.host.memory_group import group_kills, memory_limit
 from runners.host.procfs import memory_kills
 from runners.host.shells import SHELLS
 from runners.host.slurm_job import job_memory_kills, slurm_job
@@ -46,11 +47,16 @@ _ROOT_CAUSE = r"(?s)Root Cause \(first observed failure\).*?rank\s*: (\d+).*?exi
 
 
 def judge_ending(
-    run: RunDirectory, intent: IntentFields | None, code: int | None, cgroup: str = ""
+    run: RunDirectory,
+    intent: IntentFields | None,
+    code: int | None,
+    cgroup: str = "",
+    kills_before: int | None = None,
 ) -> tuple[State, Ending]:
     """How a run whose program ended with `code` ended, and why; None: the code is not known.
 
-    `intent` is the stop that was asked for, if there was one, `cgroup` the run's own control group.
+    `intent` is the stop that was asked for, if there was one, `cgroup` the run's own control group;
+    where it has none, `kills_before` is what ours had counted when the program began.
     """
     name = signal_of(code)
     if intent is not None:
@@ -67,13 +73,16 @@ def judge_ending(
     ending = Ending(cause=EndingCause.FAILED)
     if name:
         ending = Ending(cause=EndingCause.SIGNALLED, signal=name)
-    _add_memory_kills(ending, cgroup)
+    _add_memory_kills(ending, cgroup, kills_before)
     _add_cause(run, code, ending)
     return State.FAILED, ending
 
 
-def _add_memory_kills(ending: Ending, cgroup: str) -> None:
-    """Add that the kernel killed for want of memory: the run's scope knows, or its Slurm job."""
+def _add_memory_kills(ending: Ending, cgroup: str, before: int | None) -> None:
+    """Add that the kernel killed for want of memory: the run's scope, its Slurm job or ours knows.
+
+    In a container ours is that of all its runs: what is counted while this one lived.
+    """
     # While this process lives, so does its control group.
     job, is_killed = slurm_job(), ending.get("signal") == "SIGKILL"
     if job is not None and (kills := job_memory_kills(job.id)):
@@ -81,8 +90,14 @@ def _add_memory_kills(ending: Ending, cgroup: str) -> None:
         if is_killed:
             ending["cause"] = EndingCause.SLURM
             ending["job"], ending["job_end"] = job.id, JobEnd.OUT_OF_MEMORY
-    elif is_killed and (kills := memory_kills(cgroup)):
+        return
+    kills = memory_kills(cgroup)
+    if kills is None and before is not None:
+        kills = (group_kills() or before) - before
+    if kills:
         ending["memory_kills"] = kills
+        if (limit := memory_limit()) is not None:
+            ending["memory_limit"] = limit.limit
 
 
 def judge_unstarted(run: RunDirectory, has_started: bool) -> tuple[State, Ending]:
@@ -101,7 +116,9 @@ def judge_unstarted(run: RunDirectory, has_started: bool) -> tuple[State, Ending
 def _add_cause(run: RunDirectory, code: int, ending: Ending) -> None:
     """Add why the program failed: what the diagnosis says in time, and the output itself."""
     with suppress(OSError, ValueError, KeyError, TypeError):
-        _, output = helpers.run("explain", run.path, str(code), within_s=_EXPLAINED_WITHIN_S)
+        _, output = helpers.run(
+            "explain", run.path, str(code), json.dumps(ending), within_s=_EXPLAINED_WITHIN_S
+        )
         answer = json.loads(output)
         ending["diagnosis"], ending["summary"] = str(answer["class"]), str(answer["summary"])
         if answer.get("disk"):

@@ -221,7 +221,9 @@ class Supervisor:
         attempt.output.compact()
         code = attempt.exit_code()
         group = attempt.processes.cgroup
-        state, ending = judge_ending(self.directory, attempt.stop.read(), code, group)
+        state, ending = judge_ending(
+            self.directory, attempt.stop.read(), code, group, attempt.kills_before
+        )
         if state is State.DONE:
             add_doubts(ending, self.directory, self.starter.plan["argv"], attempt.left_running)
         held: list[tuple[int | None, int]] = [(None, pid) for pid in left]
