@@ -204,7 +204,7 @@ def test_every_flag_and_target_that_is_spoken_of_exists() -> None:
     foreign = {"--bs", "--model", "--master_port", "--nproc_per_node"}
     foreign |= {"--dependency", "--licenses", "--signal", "--test-only"}  # of sbatch
     foreign |= {"--lr", "--seed", "--epochs", "--pause"}  # of the tutorial's program
-    foreign |= {"--init"}  # of docker
+    foreign |= {"--init", "--ipc", "--shm-size", "--hostname"}  # of docker
     assert set(re.findall(r"--[a-z][\w-]+", USER_TEXT)) <= known | foreign
     targets = set(re.findall(r"^([\w-]+):", (REPOSITORY / "Makefile").read_text(), re.MULTILINE))
     assert set(re.findall(r"(?:`|^)make ([a-z][\w-]*)", USER_TEXT, re.MULTILINE)) <= targets

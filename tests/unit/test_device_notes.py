@@ -71,6 +71,8 @@ def test_a_container_gets_neither_the_gpus_nor_every_signal(folder: Path) -> Non
     gpus, ending = command_notes(run, folder, NVIDIA)
     assert gpus.endswith("add -e CUDA_VISIBLE_DEVICES -e CUDA_DEVICE_ORDER")
     assert ending.startswith("add --init")
+    far = ["docker", "--context", "far", "-D", *run[1:]]
+    assert command_notes(far, folder, NVIDIA) == command_notes(run, folder, NVIDIA)
     gpus, ending = command_notes(["podman", "run", "-d", "image"], folder, AMD)
     assert gpus.endswith("add -e HIP_VISIBLE_DEVICES") and "leave -d out" in ending
     (ending,) = command_notes(["docker", "exec", "-e", "HIP_VISIBLE_DEVICES", "box"], folder, AMD)

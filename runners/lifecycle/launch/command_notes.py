@@ -12,7 +12,7 @@ passes what --env names (its doc/cmd/start.md).
 
 import re
 from collections.abc import Iterator, Sequence
-from itertools import chain, takewhile
+from itertools import chain, dropwhile, takewhile
 from pathlib import Path, PurePath
 from typing import NamedTuple
 
@@ -211,6 +211,8 @@ def _container_notes(program: Sequence[str], traits: VendorTraits) -> Iterator[s
     before = [*takewhile(lambda word: not _RUNS.search(word), program[1:])]
     before = before[before[:1] == ["container"] :]
     name = PurePath(program[0]).name if program else ""
+    if before and before[0].startswith("-"):  # `docker --context there run …`
+        before = [*dropwhile(lambda word: word not in CONTAINERS.get(name, ()), before)]
     action, options = next(iter(before), ""), {*before}
     if action not in CONTAINERS.get(name, ()):
         return
