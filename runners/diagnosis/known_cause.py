@@ -44,7 +44,9 @@ def cause_of(
     record = msgspec.structs.replace(
         run.record, state=State.FAILED, exit_code=code, ended=time.time()
     )
-    ended = msgspec.structs.replace(run, state=State.FAILED, record=record, ending=ending)
+    # Without an ending it ends now: disks are looked at as they are.
+    known = ending if ending and ending.get("memory_kills") else None
+    ended = msgspec.structs.replace(run, state=State.FAILED, record=record, ending=known)
     verdict = explain_run(ended)
     if not isinstance(verdict, Diagnosis):
         return None
