@@ -129,7 +129,7 @@ def _meminfo(root: Path) -> dict[str, int]:
 
 def _flag(path: Path) -> bool | None:
     text = read_text(path).strip()
-    return None if not text.isdigit() else text != "0"
+    return None if not text.isdecimal() else text != "0"
 
 
 def _names(folder: Path, pattern: str) -> list[str]:

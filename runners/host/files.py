@@ -43,6 +43,14 @@ def home_folder() -> Path:
     return found if found.is_absolute() else Path("/")
 
 
+def current_folder() -> Path:
+    """The folder that this process is in; where it has been deleted, what it was called."""
+    try:
+        return Path.cwd()
+    except FileNotFoundError:
+        return Path(os.readlink("/proc/self/cwd").removesuffix(" (deleted)"))
+
+
 def absence(path: Path | str) -> str:
     """Why nothing is seen at `path`: ABSENT or the system's words; empty where something is.
 

@@ -145,7 +145,7 @@ def chosen_gpus(count: int | str | None, ids: str | None) -> GpuRequest | None:
         return GpuRequest(ids=parse_gpu_ids(ids))
     if count is None:
         return None
-    if not (str(count).isdigit() or count == "all"):
+    if not (str(count).isdecimal() or count == "all"):
         raise ValueError(f"expected a number or all, got {count!r}; gpu-ids names GPUs")
     return parse_gpu_request(count)
 

@@ -167,5 +167,5 @@ def _launched(
             if not given and arguments:
                 value = arguments.pop(0)
             if option in _LAUNCHER_PROCESSES:
-                processes = int(value) if value.isdigit() else None
+                processes = int(value) if value.isdecimal() else None
     return None

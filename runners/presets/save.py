@@ -2,6 +2,7 @@
 
 import os
 import re
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -40,9 +41,9 @@ def save_preset(spec: RunSpec, name: str, overwrite: bool = False) -> Path:
     if path.exists() and not overwrite:
         raise WrongInput(f"{path} exists already", "choose another name, or overwrite it")
     text = preset_text(spec)
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     draft = path.with_name(f".{path.stem}.{os.getpid()}.yaml")
     try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         replace(draft, text.encode())
         load_preset(draft)
         if overwrite:
@@ -54,7 +55,8 @@ def save_preset(spec: RunSpec, name: str, overwrite: bool = False) -> Path:
     except OSError as error:
         raise FresnelError(f"{path}: {error.strerror}") from None
     finally:
-        draft.unlink(missing_ok=True)
+        with suppress(OSError):
+            draft.unlink()
     return path
 
 

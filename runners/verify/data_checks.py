@@ -147,7 +147,7 @@ def _found(files: FileFacts) -> str:
 def _checkpoint_problems(found: CheckpointFacts, gpus: int) -> Iterator[tuple[str, str]]:
     for device in found.devices:
         number = device.partition(":")[2]
-        if number.isdigit() and int(number) >= gpus:
+        if number.isdecimal() and int(number) >= gpus:
             yield (
                 f"its tensors were on {device}, the run sees {gpus_text(gpus)}; programs that do "
                 "not map them elsewhere cannot load it",

@@ -178,11 +178,11 @@ def port_facts(plan: LaunchPlan, environment: Mapping[str, str]) -> Iterator[Por
         text = (flag[1] or after) if flag else ""
         if endpoint:
             text = (endpoint[1] or after).rpartition(":")[2]
-        if text.isdigit() and 0 < int(text) < 65536:
+        if text.isdecimal() and 0 < int(text) < 65536:
             # A port named on the command line is used as it is; nothing chooses a free one.
             found.setdefault(int(text), word.partition("=")[0])
     stated = environment.get("MASTER_PORT", "")
-    if stated.isdigit() and plan.port is None:
+    if stated.isdecimal() and plan.port is None:
         found.setdefault(int(stated), "MASTER_PORT")
     for port, basis in found.items():
         yield PortFacts(port, basis, is_free(port))

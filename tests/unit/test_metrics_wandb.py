@@ -97,3 +97,16 @@ def test_a_message_without_an_end_is_not_kept_for_ever(
     assert not list(file.poll()) and "a message of 131,037 bytes" in file.problem
     path.write_bytes(content * 2)
     assert not list(file.poll())
+
+
+def test_a_block_whose_filling_is_written_later_does_not_end_the_curves(tmp_path: Path) -> None:
+    """The writer fills a block up only with the record after it: meanwhile it is looked at."""
+    path, begin = tmp_path / "run-1.wandb", b":W&B\xe1\xbe\x00"
+    first = struct.pack("<IHB", 0, (1 << 15) - len(begin) - 7 - 3, 1)
+    path.write_bytes(begin + first + bytes(struct.unpack("<IHB", first)[1]))
+    file = WandbFile(path)
+    assert not list(file.poll())
+    history = b"\x12\x0f" + b"\x0a\x0d" + b"\x0a\x04loss" + b"\x82\x01\x040.25"
+    with path.open("ab") as more:
+        more.write(bytes(3) + struct.pack("<IHB", 0, len(history), 1) + history)
+    assert [dict(sample.values) for sample in file.poll()] == [{"loss": 0.25}] and not file.problem

@@ -1,5 +1,6 @@
 """Rented machines without a machine: words of ssh, messages in pieces, changes, output files."""
 
+import asyncio
 import json
 import os
 from pathlib import Path
@@ -18,6 +19,8 @@ from runners.places.ssh.registry import RemoteHost, RemoteRegistry, address_text
 from runners.places.ssh.snapshot_updates import apply, difference
 from runners.places.ssh.ssh import Ssh, Trouble, quoted
 from runners.state.layout import StateDirectory
+from tui.agent.serve import Agent
+from tui.cli.host_logs import _Follower
 from tui.cli.host_option import take_host
 
 JSON = st.recursive(
@@ -185,3 +188,31 @@ def test_only_entries_of_a_ledger_are_taken_into_ours(tmp_path: Path) -> None:
     assert take_in_ledger(state, json.dumps(entry), "amd") == 1
     assert take_in_ledger(state, json.dumps(entry), "amd") == 0
     assert json.loads(state.ledger.read_text())["host"] == "amd"
+
+
+async def test_whatever_is_wrong_with_a_question_it_is_answered() -> None:
+    """Who asks waits for an answer, and would for ever."""
+    reading, line = os.pipe2(os.O_NONBLOCK)
+    agent = Agent(line)
+    agent._accept({"id": 1, "do": "ask", "question": "details", "subjects": []})
+    await asyncio.wait(agent._tasks.values())
+    (message,) = MessageReader().feed(os.read(reading, 4096))
+    assert message.fields["id"] == 1 and message.fields["error"]
+    os.close(reading)
+    os.close(line)
+
+
+@pytest.mark.parametrize("problem", [OSError(28, "No space left on device"), BrokenPipeError()])
+def test_an_output_that_takes_no_more_ends_a_log_that_is_followed_over_a_link(
+    problem: OSError, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    follower = _Follower(
+        Ssh(RemoteRegistry(StateDirectory()), RemoteHost("box", "root@x")), "run", None
+    )
+
+    def full(frame: object) -> int:
+        raise problem
+
+    monkeypatch.setattr(follower._output, "take", full)
+    assert follower.take(None) == 0
+    assert follower.over.is_set() and follower.failure is problem

@@ -1,12 +1,17 @@
 """How the lines of the run table are drawn: names of sweeps and their runs in little room."""
 
+import msgspec
 import pytest
 from rich.cells import cell_len
 from textual.theme import BUILTIN_THEMES
 
+from runners.cost.meter import Meter
+from runners.model.states import State
 from runners.places.run_row import RunRow
 from tests.unit.test_run_query import row
 from tui.panel.widgets.run_lines import RunLines
+from tui.snapshot.feed import PanelSnapshot
+from tui.views.runs.ended_index import EndedRows
 from tui.views.runs.run_sort import parse_sort
 from tui.views.runs.run_table import Arranger, TableChoice
 
@@ -77,3 +82,18 @@ def test_runs_of_a_sweep_are_called_by_their_values_alone_among_themselves_only(
     # Where the sweep's name has no room either, at least its runs are not called alike.
     narrow = drawn([*sweep(SWEEPS[0]), *sweep(SWEEPS[1])], ordered, 34)
     assert all("…1e-3 " in line or "…3e-3 " in line for line in narrow), narrow
+
+
+def test_a_marked_run_is_as_it_is_now_not_as_it_was_when_it_was_marked() -> None:
+    """Marked while it lived, it could not be deleted once it had ended."""
+    lines, ended = RunLines(), row("a")
+    living = msgspec.structs.replace(ended, state=State.RUNNING, is_live=True)
+    lines.live = {living.id: living}
+    lines.arrange(Arranger().arrange([living], (), 1, TableChoice()))
+    assert lines.mark(living.id)
+    lines.live = {}
+    lines.snapshot = PanelSnapshot(
+        1.0, "box", (), {}, None, {}, None, Meter(None, None, None, None, ""), 0,
+        ended=EndedRows((ended,), 1, frozenset([ended.id])),
+    )  # fmt: skip
+    assert [marked.is_live for marked in lines.marked_rows] == [False]

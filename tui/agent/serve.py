@@ -170,8 +170,7 @@ class Agent:
         except FresnelError as error:
             code = int(error.exit_code)
             await exchange.send({"error": error.message, "hint": error.hint, "code": code})
-        # An odd request costs its own answer, never the link.
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except Exception as error:  # whatever it is, somebody waits for an answer
             await exchange.send({"error": f"{type(error).__name__}: {error}", "code": 1})
         finally:
             self._tasks.pop(number, None)

@@ -71,8 +71,11 @@ def run_command(argv: Sequence[str]) -> int:
         # The reader has gone (`… | head`): nothing more to say, and nowhere to say it.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return ExitCode.DONE
-    except UnicodeEncodeError as error:
-        return _fail(ExitCode.WRONG_INPUT, f"not UTF-8 text: {error.object!r}", "", as_json)
+    except (UnicodeEncodeError, UnicodeDecodeError) as error:
+        # Of what is read no more than those bytes: it may be a secret.
+        is_text = isinstance(error.object, str)
+        odd = error.object if is_text else error.object[error.start : error.end]
+        return _fail(ExitCode.WRONG_INPUT, f"not UTF-8 text: {odd!r}", "", as_json)
     except OSError as error:
         if not _has_folder():
             gone = "the current directory has been deleted"

@@ -161,10 +161,12 @@ def _started(launch: WaitingLaunch, arguments: argparse.Namespace) -> int:
     if arguments.wait or arguments.follow:
         from tui.cli import run_command
 
-        where = ["--host", launch.machine, *(["--json"] if arguments.json else [])]
-        if arguments.follow and not arguments.json and len(launch.runs) == 1:
-            run_command(["logs", "--follow", *launch.runs, *where])
-        code = run_command(["wait", *launch.runs, *where])
+        where = [*launch.runs, "--host", launch.machine, *(["--json"] if arguments.json else [])]
+        shows = arguments.follow and not arguments.json and len(launch.runs) == 1
+        for command in (["logs", "--follow"], ["wait"]) if shows else (["wait"],):
+            code = run_command([*command, *where])
+            if code == ExitCode.INTERRUPTED:
+                return code
         if brings_results(arguments):
             bring_results(launch.machine, launch.runs)
         return code

@@ -17,7 +17,7 @@ class _Follower:
 
     def __init__(self, ssh: Ssh, run: str, lines: int | None) -> None:
         self.over = threading.Event()
-        self.failure: FresnelError | None = None
+        self.failure: FresnelError | OSError | None = None
         self._was_down = False
         self._printer = RemotePrinter(ssh.host.name, whole=False, is_log=True)
         self._output = RemoteOutput(run, self._write, lines=lines)
@@ -32,8 +32,8 @@ class _Follower:
         """Take in an answer; a refusal ends it all."""
         try:
             taken = self._output.take(frame)  # type: ignore[arg-type]
-        except (FresnelError, BrokenPipeError) as error:
-            self.failure = error if isinstance(error, FresnelError) else None
+        except (FresnelError, OSError) as error:
+            self.failure = error
             self.over.set()
             return 0
         if self._output.is_over:

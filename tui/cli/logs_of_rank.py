@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from runners.host.files import open_binary
-from runners.host.tail import GrowingFile, data_before_hole
 from runners.lifecycle.control.wait import wait_until_ended
 from runners.model.errors import ExitCode, NotFound
 from runners.model.run import Run
 from runners.state.layout import RunDirectory, StateDirectory
 from runners.watch.logs.rank_logs import RankLines, has_rank_logs, is_in_output
 from runners.watch.logs.rank_overview import RankOverview, log_of_rank, rank_overview
+from tui.cli.logs import OutputBlocks
 from tui.cli.output import echo, print_json, print_table, write_bytes
 from tui.views.format import DASH, duration
 from tui.views.health.diagnosis_text import diagnose_run
@@ -106,7 +106,7 @@ class _RankOutput:
         self.path = path = own or run.output
         self._lines = None if own is not None else RankLines(rank, has_rank_logs(run.path))
         offset = 0 if last is None else self._offset_of_last(path, last)
-        self._file = GrowingFile(path, offset, hold=True)
+        self._blocks = OutputBlocks(path, offset)
 
     def _offset_of_last(self, path: Path, last: int) -> int:
         """Where its last lines begin, looked for from the end in growing stretches."""
@@ -133,17 +133,12 @@ class _RankOutput:
 
     def new(self) -> Iterator[bytes]:
         """What is new, whole lines where they have to be chosen."""
-        more = True
-        while more:
-            piece = self._file.read(_BLOCK)
-            block = data_before_hole(piece.data) or piece.data.replace(b"\0", b"")
-            if block:
-                yield self._lines.take(block) if self._lines else block
-            more = piece.more
+        for block in self._blocks.new():
+            yield self._lines.take(block) if self._lines else block
 
     def rest(self) -> bytes:
         """A last line without an end; nothing comes after it."""
-        self._file.close()
+        self._blocks.close()
         return self._lines.flush() if self._lines is not None else b""
 
 

@@ -54,7 +54,7 @@ def describe_gpus(entry: PresetEntry) -> str:
 
 def describe_request(request: GpuRequest) -> str:
     """A wish for GPUs in the short form that people write."""
-    if request.ids and all(name.isdigit() for name in request.ids):
+    if request.ids and all(name.isdecimal() for name in request.ids):
         return indices([int(name) for name in request.ids])
     return "all" if request.all else ",".join(request.ids) or str(request.count)
 

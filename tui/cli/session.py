@@ -165,7 +165,7 @@ def _stated_price(arguments: argparse.Namespace) -> tuple[str | None, Literal["g
 def _stated_gpus(arguments: argparse.Namespace) -> int | None:
     if arguments.gpus is None:
         return None
-    if not arguments.gpus.isdigit() or int(arguments.gpus) < 1:
+    if not arguments.gpus.isdecimal() or int(arguments.gpus) < 1:
         raise WrongInput(f"--gpus {arguments.gpus}: expected how many GPUs the machine has")
     return int(arguments.gpus)
 

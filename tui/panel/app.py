@@ -108,7 +108,7 @@ class PanelApp(TerminalApp):
             self.terminal.held_up.server = partial(silent_server, str(self.state.root))
         self.set_timer(_PAINTED_S, self._collect_again)
         if problem := theme_problem(self, self.settings.panel.theme):
-            self.notify(problem, severity="warning", timeout=10)
+            self.notify(problem, severity="warning", timeout=10, markup=False)
         if self._launch_first:
             self.runs.start(self._launch_first, self.cockpit.select_when_present)
 

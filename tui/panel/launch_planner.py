@@ -9,11 +9,11 @@ import shlex
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
+from runners.host.files import current_folder
 from runners.model.errors import FresnelError, sentence_of
 from runners.model.placeholders import secrets_in
 from runners.model.spec import RunSpec
@@ -204,8 +204,9 @@ class PlannerThere(LaunchPlanner):
     def old_choice(self, run: str, resume: bool, then: Callable[[LaunchChoice], None]) -> None:
         """A run there to launch again or to resume; a problem is told."""
         question = LaunchQuestion.RESUME if resume else LaunchQuestion.AGAIN
+        take = self._places.while_waiting(then)
         self._places.ask(
-            self._host.place, question, (run,), LaunchChoices, lambda found: then(found.choices[0])
+            self._host.place, question, (run,), LaunchChoices, lambda found: take(found.choices[0])
         )
 
     def launch(self, request: LaunchRequest, launched: Callable[[], None]) -> None:
@@ -347,7 +348,7 @@ def is_about_this_folder(request: LaunchRequest) -> bool:
     given = request.arguments
     if "--" not in given or not {"--again", "--resume"}.isdisjoint(given):
         return False
-    return names_file_of(Path.cwd(), given[given.index("--") + 1 :])
+    return names_file_of(current_folder(), given[given.index("--") + 1 :])
 
 
 def _dearness(line: FleetLine) -> tuple[bool, bool, Decimal]:

@@ -108,6 +108,7 @@ class PlaceOfRuns:
                 then(view)
             return
         place = self.of(row)
+        then = self.while_waiting(then)
         self.ask(
             place,
             Question.VIEW,
@@ -115,6 +116,16 @@ class PlaceOfRuns:
             RunView,
             lambda view: then(_by_our_clock(view, place.clock_offset)),
         )
+
+    def while_waiting(self, then: Callable[[Answer], None]) -> Callable[[Answer], None]:
+        """`then`, but for who has opened another screen since: its keys are meant for that one."""
+        asked_on = self._app.screen
+
+        def answered(answer: Answer) -> None:
+            if self._app.screen is asked_on:
+                then(answer)
+
+        return answered
 
     def _show_problem(self, problem: str) -> None:
         notify_error(self._app, problem)

@@ -16,7 +16,7 @@ from runners.model.run import Run
 from runners.model.spec import RunSpec
 from runners.state.layout import StateDirectory
 from runners.state.leases import Lease, held_leases
-from runners.state.runs import find_run, list_runs, read_run
+from runners.state.runs import find_run, list_runs
 from tui.views.runs.run_view import RunView, view_run
 
 MOST_IMAGE_BYTES = 8 << 20
@@ -105,7 +105,7 @@ def answer(
     if question is Question.COMPARISON:
         from tui.views.runs.run_facts import compared_facts
 
-        return compared_facts(state, [read_run(state, word) for word in subjects])
+        return compared_facts(state, [find_run(state, word) for word in subjects])
     from tui.views.metrics import picture_file
 
     if question is Question.PICTURES:

@@ -223,7 +223,7 @@ def with_flag(case: Case, names: Sequence[str], change: Callable[[str], str]) ->
 
 def whole(text: str) -> int:
     """The whole number in a flag's value. Raises Unfit for anything else."""
-    if not text.isdigit():
+    if not text.isdecimal():
         raise Unfit(f"{text!r} is no whole number")
     return int(text)
 

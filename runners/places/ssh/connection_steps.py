@@ -112,7 +112,7 @@ class ConnectionTest:
     def _number(self) -> int:
         """The port."""
         text = self._options.get("port", "22")
-        return int(text) if text.isdigit() else 22
+        return int(text) if text.isdecimal() else 22
 
     def _port(self) -> _Found | None:
         if self._through:

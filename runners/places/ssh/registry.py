@@ -134,7 +134,7 @@ def parse_address(text: str) -> tuple[str, int | None]:
         destination, number = f"{found[1]}{found[2]}", int(found[3]) if found[3] else None
     else:
         address, colon, port = text.rpartition(":")
-        if colon and port.isdigit() and ":" not in address:
+        if colon and port.isdecimal() and ":" not in address:
             destination, number = address, int(port)
     if not _ADDRESS.fullmatch(destination) or (number is not None and not 0 < number < 65536):
         raise WrongInput(

@@ -53,12 +53,12 @@ def seconds(text: str) -> float | None:
     """`34:38:24`, `00:58` or `1 day, 0:00:48` as seconds; None for anything else."""
     days, _, clock = text.rpartition(",")
     parts = clock.strip().split(":")
-    if not all(part.replace(".", "", 1).isdigit() for part in parts) or len(parts) > 3:
+    if not all(part.replace(".", "", 1).isdecimal() for part in parts) or len(parts) > 3:
         return None
     total = 0.0
     for part in parts:
         total = total * 60 + float(part)
-    return total + (86400 * float(days.split()[0]) if days[:1].isdigit() else 0.0)
+    return total + (86400 * float(days.split()[0]) if days[:1].isdecimal() else 0.0)
 
 
 def seconds_of_parts(text: str) -> float | None:

@@ -70,11 +70,11 @@ class WandbFile:
         while True:
             # Records never cross a block: the place inside the block counts, not in `content`.
             left = _BLOCK - (self._at + at) % _BLOCK
+            if len(content) - at < min(left, _HEADER):
+                break
             if left < _HEADER:  # the end of a block, too short for a record
                 at += left
                 continue
-            if len(content) - at < _HEADER:
-                break
             length, kind = struct.unpack_from("<HB", content, at + 4)
             if kind not in (_WHOLE, _FIRST, _MIDDLE, _LAST) or length > left - _HEADER:
                 self.problem = f"{self.path.name} is damaged at byte {self._at + at:,}"

@@ -1,6 +1,6 @@
 """Commands that look: `list`, `status`, `logs`, `metrics`, `diagnose`, `gpus`, others."""
 
-from tui.cli.commands.declaring import RUN, RUNS, argument, examples, flag, shared
+from tui.cli.commands.declaring import RUN, RUNS, argument, examples, flag, seconds, shared
 from tui.cli.parsing import CommandParser
 
 _FIND = """\
@@ -155,9 +155,7 @@ def declare_stacks(parser: CommandParser) -> None:
 def declare_monitor(parser: CommandParser) -> None:
     """`monitor`: everything at a glance."""
     flag(parser, "--watch", "go on until interrupted")
-    argument(
-        parser, "--every", "S", "with --watch: update every S seconds", type=float, default=5.0
-    )
+    argument(parser, "--every", "TIME", "with --watch: so often (5s)", type=seconds, default=5.0)
     parser.add_argument(
         "-n", "--lines", type=int, default=3, metavar="N", help="last lines of each run (default 3)"
     )

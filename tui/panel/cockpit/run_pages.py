@@ -13,12 +13,15 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from runners.host.clock import local_time
+from runners.host.files import replace
+from runners.model.errors import sentence_of
 from runners.places.actions import JudgeRuns
 from runners.places.place import Place
 from runners.places.run_row import RunRow
 from runners.watch.metrics.judging import JudgeByMetric
 from tui.panel.cockpit.cockpit_parts import CockpitParts
 from tui.panel.cockpit.side_chart import SideChart
+from tui.panel.notifications import notify_error
 from tui.panel.places import PlaceOfRuns
 from tui.panel.terminal.osc import copy_text
 from tui.panel.widgets.runs import RunPane
@@ -117,10 +120,16 @@ class RunPages:
         self._places.ask(place, Question.STACKS, [row.run_id], SavedStacks, then)
 
     def _show_stacks(self, row: RunRow, place: Place, stacks: SavedStacks) -> None:
-        path, area = Path(stacks.path), self._parts.area
+        path, area, selected = Path(stacks.path), self._parts.area, self._pane.selected_row
+        if selected is not None and selected.id != row.id:
+            return  # whoever asked looks at another run by now
         if place.name:
             path = place.log_path(row.run_id).with_name("stacks.txt")
-            path.write_text(stacks.text)
+            try:
+                replace(path, stacks.text.encode("utf-8", "replace"), sync=False)
+            except OSError as error:
+                notify_error(self._parts.app, sentence_of(error))
+                return
         moment = stacks.time - place.clock_offset
         at = local_time(moment, "%H:%M:%S")
         area.show(path, f"{row.name} · stacks of {at} · T: the output again")
@@ -215,7 +224,7 @@ class RunPages:
         self._parts.app.push_screen(screen)
         places = self._places
         for place, runs in places.grouped(rows):
-            places.ask(place, Question.COMPARISON, runs, ComparedRuns, screen.take)
+            places.ask(place, Question.COMPARISON, runs, ComparedRuns, screen.take, screen.fail)
 
     def pictures(self, rows: Sequence[RunRow]) -> None:
         """The pictures of the selected run, or of two marked ones, on a page of their own."""

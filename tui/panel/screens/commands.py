@@ -1,7 +1,6 @@
 """The command log: what was done here, as commands to copy or to write into a script."""
 
 import os
-from pathlib import Path
 from typing import ClassVar
 
 from rich.text import Text
@@ -12,6 +11,7 @@ from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
 from runners.host.clock import local_time
+from runners.host.files import current_folder
 from tui.panel.command_log import CommandLog, Undone
 from tui.panel.screen_keys import COMMAND_KEYS
 from tui.panel.screens.dialogs import ListDialog
@@ -65,7 +65,7 @@ class CommandScreen(ListDialog[None]):
 
     def action_write(self) -> None:
         """Write all of them into a script in the folder the panel was started in."""
-        path = Path.cwd() / _SCRIPT
+        path = current_folder() / _SCRIPT
         try:
             path.write_text(self.log_.script)
             path.chmod(0o755)

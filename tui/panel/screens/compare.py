@@ -49,6 +49,7 @@ class CompareScreen(Dialog[None]):
         self._pinned = pinned
         self._count = count
         self._facts: list[RunFacts] = []
+        self._problem = ""
         self._all = False
         self._baseline: str | None = None
 
@@ -62,6 +63,11 @@ class CompareScreen(Dialog[None]):
     def take(self, compared: ComparedRuns) -> None:
         """Take in the facts of some of the runs, which are read where these are."""
         self._facts += compared.facts
+        self._show()
+
+    def fail(self, problem: str) -> None:
+        """Say why some of them do not come."""
+        self._problem = problem
         self._show()
 
     def on_mount(self) -> None:
@@ -86,10 +92,13 @@ class CompareScreen(Dialog[None]):
 
     def _show(self) -> None:
         # It is laid out before its parts stand.
-        if len(self._facts) >= self._count and self.query("#comparison"):
-            comparison = compare(self._facts, self._baseline, None, self._all, self._pinned)
-            room = self.query_one(PageScroll).scrollable_content_region.width
-            self.query_one("#comparison", Static).update(draw_comparison(comparison, room))
+        for place in self.query("#comparison").results(Static):
+            if self._problem:
+                place.update(Text(self._problem, style="red"))
+            elif len(self._facts) >= self._count:
+                comparison = compare(self._facts, self._baseline, None, self._all, self._pinned)
+                room = self.query_one(PageScroll).scrollable_content_region.width
+                place.update(draw_comparison(comparison, room))
 
     def on_resize(self) -> None:
         """Let names and settings have what room there is."""

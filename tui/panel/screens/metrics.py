@@ -4,7 +4,6 @@ import asyncio
 import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any, ClassVar
 
 from rich.cells import cell_len
@@ -16,6 +15,7 @@ from textual.containers import Horizontal
 from textual.screen import Screen
 from textual.widgets import Input, Static
 
+from runners.host.files import current_folder
 from runners.state.layout import StateDirectory
 from runners.watch.metrics.judging import JudgeByMetric, next_judging
 from tui.panel.hotkeys import HintLine
@@ -357,14 +357,15 @@ class MetricsScreen(Screen[None]):
         self._ask(pinned=pinned, follow=name)
 
     async def _write(self, names: Sequence[str]) -> None:
-        folder = Path.cwd()
+        folder = current_folder()
         loop = asyncio.get_running_loop()
         try:
             paths = await loop.run_in_executor(
                 self._worker, self._charts.write, self._request, names, folder
             )
         except OSError as error:
-            self.notify(f"cannot write into {folder}: {error.strerror}", severity="error")
+            problem = f"cannot write into {folder}: {error.strerror}"
+            self.notify(problem, severity="error", markup=False)
             return
         written = " and ".join(path.name for path in paths[:2])
         written += f" and {len(paths) - 2} more files" if len(paths) > 2 else ""

@@ -77,7 +77,7 @@ class RunDetailScreen(Dialog[str]):
     def show(self, snapshot: PanelSnapshot) -> None:
         """Take in a new snapshot; what lives is read again now and then."""
         self._turn += 1
-        lives = self._details is not None and self._details.state.is_live
+        lives = self._details is None or self._details.state.is_live
         if lives and self._turn % _EVERY == 0:
             self._read_again()
 

@@ -10,10 +10,11 @@ from textual.app import App
 from textual.screen import Screen
 
 from runners.host.files import read_plain, replace
-from runners.model.errors import FresnelError, WrongInput
+from runners.model.errors import FresnelError, WrongInput, sentence_of
 from runners.model.spec import RunSpec
 from runners.presets.save import preset_path, preset_text, save_preset
 from runners.state.layout import SHIPPED_PRESETS, config_dir
+from tui.panel.notifications import notify_error
 from tui.panel.screens.dialogs import LineScreen, QuestionScreen, if_answered
 from tui.panel.terminal.editor import edit_file
 from tui.panel.widgets.launch.form import LaunchForm
@@ -23,7 +24,8 @@ from tui.views.runs.launch_choices import LaunchChoice
 def presets_are_here(app: App[Any], machine: str) -> bool:
     """Whether presets are this machine's; another one keeps its own, which is told then."""
     if machine:
-        app.notify(f"presets of {machine} are kept there: push copies one", timeout=5)
+        text = f"presets of {machine} are kept there: push copies one"
+        app.notify(text, timeout=5, markup=False)
     return not machine
 
 
@@ -57,8 +59,13 @@ def edit_choice(app: App[Any], choice: LaunchChoice | None, edited: Callable[[st
     """Open a choice's file in the editor; what is no preset yet has none."""
     if choice is None or not choice.entry.path:
         app.notify("this is not a preset yet: F5 saves it as one", timeout=4)
+        return
+    try:
+        path = _edit_preset(app, Path(choice.entry.path))
+    except OSError as error:
+        notify_error(app, sentence_of(error))
     else:
-        edited(_edit_preset(app, Path(choice.entry.path)).stem)
+        edited(path.stem)
 
 
 def _ask_to_save(screen: Screen[Any], spec: RunSpec, saved: Callable[[Path], None]) -> None:

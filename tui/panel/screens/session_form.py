@@ -103,7 +103,7 @@ class SessionScreen(PlaceForm):
     def _given(self) -> tuple[str, Per, int]:
         """The price, what an amount is for, and the number of GPUs; WrongInput names the field."""
         texts = {key: field.value for key, field in self.fields.items()}
-        if not texts["gpus"].isdigit() or int(texts["gpus"]) < 1:
+        if not texts["gpus"].isdecimal() or int(texts["gpus"]) < 1:
             raise WrongInput(f"GPUs: expected how many this machine has, got {texts['gpus']!r}")
         if texts["rate"]:
             return texts["rate"], "machine", int(texts["gpus"])

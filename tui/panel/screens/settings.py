@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, get_args, get_origin, get_type_hints
 
 import msgspec
@@ -17,7 +16,7 @@ from textual.content import Content
 from textual.message import Message
 from textual.widgets import Button, Input, Label, Static
 
-from runners.model.errors import FresnelError
+from runners.model.errors import FresnelError, sentence_of
 from runners.presets.parameter_input import parse_scalar
 from runners.presets.reading.settings_edit import change_settings
 from runners.presets.reading.user_settings import Settings, read_settings
@@ -117,18 +116,19 @@ class SettingsScreen(FormDialog):
             self._show_message(str(error))
             return
         self._take(settings)
-        self.notify(f"saved {settings_file()}" if changes else "no changes", timeout=4)
+        text = f"saved {settings_file()}" if changes else "no changes"
+        self.notify(text, timeout=4, markup=False)
         self.dismiss(None)
 
     def action_edit(self) -> None:
         """Open the file in an editor, then say what is wrong with it."""
-        path: Path = settings_file()
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        problem = edit_file(self.app, path)
+        path, problem = settings_file(), ""
         try:
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            problem = edit_file(self.app, path)
             settings = read_settings()
-        except FresnelError as error:
-            problem = problem or str(error)
+        except (FresnelError, OSError) as error:
+            problem = problem or sentence_of(error)
         else:
             self._take(settings)
             problem = problem or theme_problem(self.app, settings.panel.theme)

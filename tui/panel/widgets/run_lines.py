@@ -162,7 +162,8 @@ class RunLines(Sequence[Text]):
     @property
     def marked_rows(self) -> list[RunRow]:
         """The marked runs as they are now, in the order of their marking."""
-        return [self.live.get(run_id, row) for run_id, row in self.marked.items()]
+        ended = {row.id: row for row in self.ended.rows if row.id in self.marked}
+        return [self.live.get(i) or ended.get(i, row) for i, row in self.marked.items()]
 
     def line_of(self, key: str | None) -> Line | None:
         """The line with this key."""

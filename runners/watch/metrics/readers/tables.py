@@ -87,7 +87,7 @@ class FastaiReader(Reader):
         if found := self._bar.match(line):
             return self._progress(found)
         cells = line.split()
-        if len(cells) != len(self._columns) or not cells[0].isdigit():
+        if len(cells) != len(self._columns) or not cells[0].isdecimal():
             return None
         epoch = number(cells[0]) + 1
         values: dict[str, float] = {}

@@ -38,11 +38,11 @@ def spell_ids(ids: tuple[str, ...]) -> str:
     """Indices in short and UUIDs as they are; none is `0`, the CPU."""
     if not ids:
         return "0"
-    if not all(name.isdigit() for name in ids):
+    if not all(name.isdecimal() for name in ids):
         return ",".join(ids)
     numbers = [int(name) for name in ids]
     short = indices(numbers) if numbers == sorted(numbers) else ",".join(ids)
-    return f"{short}-{short}" if short.isdigit() else short
+    return f"{short}-{short}" if short.isdecimal() else short
 
 
 class PickerTable:

@@ -6,12 +6,11 @@ import json
 import os
 import shlex
 from collections.abc import Mapping
-from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
 
-from runners.host.files import expanded
+from runners.host.files import current_folder, expanded
 from runners.model.cluster import PlaceKeys, SlurmKeys
 from runners.model.course import parse_after
 from runners.model.errors import WrongInput
@@ -217,7 +216,7 @@ def absolute_folder(text: str) -> str:
     """A folder as typed, from where the panel was started; what has `${…}` in it stays."""
     if "${" in text or not text:
         return text or WORKING_DIRECTORY
-    return os.path.normpath(Path.cwd() / expanded(text))
+    return os.path.normpath(current_folder() / expanded(text))
 
 
 def _after(text: str) -> After | None:

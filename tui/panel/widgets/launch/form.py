@@ -15,6 +15,7 @@ from textual.message import Message
 from textual.widget import Widget
 from textual.widgets import Input, Label, Static
 
+from runners.host.files import current_folder
 from runners.lifecycle.launch.sweep import Sweep, judging_metric, sweep_of
 from runners.model.errors import WrongInput
 from runners.model.masking import mask_text
@@ -175,7 +176,7 @@ class LaunchForm(VerticalScroll):
         if self.drafts[0].is_new:
             texts["name"] = ""
         # The folder of another machine is not known here.
-        folder = "" if self.machine else str(Path.cwd())
+        folder = "" if self.machine else str(current_folder())
         empty = {"folder": folder, "name": "from the command"}
         fields: list[Widget] = [
             FormField(

@@ -14,6 +14,7 @@ from textual.binding import BindingType
 from textual.containers import Container, Vertical
 from textual.widgets import Input
 
+from runners.host.files import current_folder
 from tui.panel.hotkeys import hotkey
 from tui.panel.terminal.osc import describe_sent, osc52, send
 from tui.panel.widgets.log.messages import (
@@ -79,7 +80,7 @@ class LogArea(Vertical):
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self._folder = Path.cwd()
+        self._folder = current_folder()
         self._path: Path | None = None
         self._title = ""
         self._asking_pane: LogPane | None = None

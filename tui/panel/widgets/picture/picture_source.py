@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from runners.host.below import resolve_below
-from runners.host.files import is_there
+from runners.host.files import is_there, replace
 from runners.model.errors import FresnelError
 from runners.model.run import Run
 from runners.places.place import Place
@@ -65,7 +65,7 @@ class PictureSource:
             image = self._places.wait(place, Question.IMAGE, [run, remote_path], ImageBytes)
             # Pictures of a private run: nobody else on this machine is to see them.
             Path(path).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            Path(path).write_bytes(image.data)
+            replace(Path(path), image.data, sync=False)
         except (FresnelError, OSError) as error:
             raise UnreadablePicture(str(error)) from None
         return path
