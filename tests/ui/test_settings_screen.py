@@ -6,7 +6,15 @@ import pytest
 
 from runners.presets.reading.user_settings import read_settings
 from tests.command_text import SETTINGS_IGNORED
-from tests.screen_text import NO_RUNS, NOT_SET, SETTINGS, TRUE_OR_FALSE, UNKNOWN_KEY, field, help_of
+from tests.screen_text import (
+    NO_RUNS,
+    NOT_SET,
+    SETTINGS,
+    TRUE_OR_FALSE,
+    UNKNOWN_KEY,
+    field,
+    help_of,
+)
 from tests.support import eventually
 from tests.terminal import headless
 from tests.ui.conftest import Show, sized
@@ -79,3 +87,18 @@ def test_what_is_not_set_is_an_empty_field_and_is_emptied_again(show: Show, file
     settings = read_settings()
     assert float(settings.slurm.price.per_gpu_hour or 0) == 2 and settings.slurm.cpus_per_gpu == 4
     assert settings.unattended.commands is None
+
+
+def test_ctrl_c_in_a_program_that_has_the_terminal_ends_that_program_alone(show: Show) -> None:
+    """The panel came back, and ended with the next turn of its loop."""
+    panel = show(EDITOR="sh -c 'echo lent; exec sleep 600'")
+    panel.press(",")
+    panel.wait_for(SETTINGS)
+    panel.press("\x1b[17~")
+    panel.wait_for("lent")
+    panel.press("\x03")
+    panel.wait_for("exit code -2")
+    panel.press("Escape")
+    panel.wait_gone(SETTINGS)
+    panel.press(",")
+    panel.wait_for(SETTINGS)

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from runners.state.layout import output_set_aside
-from tui.cli.logs import OutputBlocks, OutputFollower, last_lines_offset
+from tui.cli.logs import last_lines_offset
+from tui.cli.output_blocks import OutputBlocks, OutputFollower
 
 
 def test_a_hole_of_many_gigabytes_is_not_read(

@@ -249,3 +249,22 @@ def test_however_many_lines_come_the_newest_are_read(tmp_path: Path) -> None:
     append(tmp_path / "output.log", "".join(line(i, 1 / i) for i in range(2, 2000)))
     report.poll(run_in(tmp_path))
     assert report.course.step == 1999 and report.skipped > 10_000
+
+
+def test_an_attempt_that_was_half_read_when_the_next_began_is_read_to_its_end(
+    tmp_path: Path,
+) -> None:
+    """Its file has another name then: of a long one all but the next piece was left out, unsaid."""
+    output = tmp_path / "output.log"
+    append(output, "".join(line(step, 1.0) for step in range(1, 2001)))
+    source = OutputSource(tmp_path, MetricRule(), live=False)
+    found = list(source.poll(4096))
+    output.rename(tmp_path / "output.1.log")
+    append(output, line(5, 0.5))
+    more = True
+    while more:
+        found += source.poll(4096)
+        more = source.more
+    attempt = found.index(OutputEvent.ATTEMPT)
+    steps = [item.step for item in found if not isinstance(item, OutputEvent)]
+    assert attempt == 2000 and steps == [*range(1, 2001), 5]

@@ -17,8 +17,9 @@ from runners.slurm.foreign_jobs import (
 from runners.slurm.queue import refresh
 from runners.state.jobs import JobRow, JobTable
 from runners.state.layout import StateDirectory
-from tui.cli.logs import OutputBlocks, OutputFollower, last_lines_offset
+from tui.cli.logs import last_lines_offset
 from tui.cli.output import echo, is_confirmed, print_json, print_table
+from tui.cli.output_blocks import OutputBlocks, OutputFollower
 from tui.views.format import DASH, duration
 from tui.views.json_values import fields_json, iso
 

@@ -134,7 +134,7 @@ def _tell_of_guard(state: StateDirectory) -> None:
 
 
 def _follow(state: StateDirectory, runs: list[Run], as_json: bool) -> int:
-    from tui.cli.logs import (  # most launches do not wait for their output
+    from tui.cli.output_blocks import (  # most launches do not wait for their output
         OutputBlocks,
         OutputFollower,
     )

@@ -12,8 +12,8 @@ from runners.model.run import Run
 from runners.state.layout import RunDirectory, StateDirectory
 from runners.watch.logs.rank_logs import RankLines, has_rank_logs, is_in_output
 from runners.watch.logs.rank_overview import RankOverview, log_of_rank, rank_overview
-from tui.cli.logs import OutputBlocks
 from tui.cli.output import echo, print_json, print_table, write_bytes
+from tui.cli.output_blocks import OutputBlocks
 from tui.views.format import DASH, duration
 from tui.views.health.diagnosis_text import diagnose_run
 from tui.views.safe import safe_cell

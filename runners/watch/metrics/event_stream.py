@@ -21,7 +21,6 @@ class EventStream(ProgressTracker):
         self.epoch_clock = EpochClock()
         self.summary: dict[str, float | int | None] = {}
         self.images: list[str] = []
-        """The path of the newest picture, if there is one."""
 
     def all_state(self) -> EventsState:
         """All that another stream of these events needs to read on."""
@@ -30,7 +29,7 @@ class EventStream(ProgressTracker):
             self.state(),
             self.epoch_clock.kept,
             self.summary,
-            self.images,
+            self.images[-1:],
         )
 
     def read_on_from(self, state: EventsState) -> None:
@@ -69,7 +68,7 @@ class EventStream(ProgressTracker):
             self.epochs, self.steps = event.epochs, event.steps
             self.begin_attempt()
         if event.type == "image" and event.path:
-            self.images = [event.path]
+            self.images.append(event.path)
         if event.type == "summary":
             self.summary.update(event.values)
         sample, of_epoch = sample_of(event, self.metrics.get)

@@ -140,8 +140,10 @@ class OutputSource:
             old = output_set_aside(self._directory, number)
             self._follower.path = old
             if not self._follower.changed():
-                moment = time.time() if self._live else None
-                yield from self._read(self._follower, limit, moment, self._live, self._live)
+                moment, unread = time.time() if self._live else None, True
+                while unread:
+                    yield from self._read(self._follower, limit, moment, self._live, self._live)
+                    unread = self.more and not self._live
                 yield from self._last_of(self._follower)
                 self._waiting.remove(number)
                 self._ended.append(number)

@@ -29,7 +29,10 @@ def edit_file(app: App[Any], path: Path) -> str:
     """Open `path` in the editor and wait for its end.
     Returns what went wrong, empty when nothing did.
     """
-    command = editor_command()
+    try:
+        command = editor_command()
+    except ValueError as error:
+        return f"$EDITOR: {error}; edit {path}"
     if not command:
         return f"no editor here: set $EDITOR, or edit {path}"
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -99,6 +100,17 @@ class TerminalApp(InOrder, Driven):
         chosen = super().get_driver_class()
         # Tests without a terminal, and the browser, name drivers of their own.
         return TerminalDriver if chosen is TerminalDriver.__base__ else chosen
+
+    @contextmanager
+    def suspend(self) -> Iterator[None]:
+        """Lend the terminal to another program: Ctrl+C there is not meant for the panel."""
+        with super().suspend():
+            # A handler and not SIG_IGN, which that program would inherit.
+            before = signal.signal(signal.SIGINT, lambda *_: None)
+            try:
+                yield
+            finally:
+                signal.signal(signal.SIGINT, before)
 
     def action_suspend_process(self) -> None:
         """Give the terminal back to the shell until `fg`, where there is one to say it."""
