@@ -17,7 +17,7 @@ from tests.support import deaf_port
 def steps_of(line: CommandLine, exits: int = 4) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
     """What the test says, and its steps by name."""
     done = line.run("host", "test", "rented", "--json", exits=exits)
-    found = json.loads(done.stdout.splitlines()[0])
+    found = json.loads(done.stdout)
     return found, {step["step"]: step for step in found["steps"]}
 
 

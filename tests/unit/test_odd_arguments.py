@@ -2,8 +2,12 @@
 
 import argparse
 import io
+import json
+import signal
+import subprocess
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -11,7 +15,10 @@ import pytest
 import tui.cli
 from runners.model.errors import ExitCode
 from runners.places.fleet.waiting import new_launch
-from tui.cli import run_command
+from runners.places.ssh.registry import RemoteHost, RemoteRegistry
+from runners.state.layout import StateDirectory
+from tests.support import deaf_port
+from tui.cli import run_command, service, several_hosts
 from tui.cli.host_any import _started
 
 
@@ -54,3 +61,50 @@ def test_ctrl_c_while_a_log_is_followed_does_not_begin_to_wait(
     wanted = argparse.Namespace(wait=False, follow=True, json=False)
     assert _started(launch, wanted) == ExitCode.INTERRUPTED
     assert begun == ["logs"]
+
+
+def test_a_machine_whose_command_was_killed_is_no_success(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    codes = {"a": 0, "b": -signal.SIGKILL}
+
+    def ended(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
+        return subprocess.CompletedProcess(command, codes[command[-1]], "{}", "")
+
+    monkeypatch.setattr(several_hosts, "_run", ended)
+    assert several_hosts.run_each(["a", "b"], lambda host: [host], True) == 128 + signal.SIGKILL
+    assert json.loads(capsys.readouterr().out) == {"a": {}, "b": {}}
+
+
+def test_an_install_that_systemd_refuses_is_one_document(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refused(system: bool, arguments: list[str]) -> subprocess.CompletedProcess[str]:
+        return subprocess.CompletedProcess(arguments, 1, "", "Failed to connect to bus")
+
+    monkeypatch.setattr(service, "_call", refused)
+    monkeypatch.setattr(service, "is_booted", lambda: True)
+    monkeypatch.setattr(service, "unit_folder", lambda system: tmp_path)
+    assert run_command(["service", "install", "--json"]) == ExitCode.RUN_FAILED
+    assert json.loads(capsys.readouterr().out)["error"]["code"] == "failed"
+
+
+def test_removing_what_is_not_there_answers_in_json(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(service, "unit_folder", lambda system: tmp_path)
+    assert run_command(["service", "remove", "--json"]) == ExitCode.NOT_FOUND
+    assert json.loads(capsys.readouterr().out)["error"]["code"] == "not_found"
+
+
+def test_a_failed_host_test_is_one_document(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("FRESNEL_STATE_DIR", str(tmp_path))
+    registry = RemoteRegistry(StateDirectory(tmp_path).create())
+    with deaf_port() as port:
+        registry.save(RemoteHost("box", "root@127.0.0.1", port=port))
+        assert run_command(["host", "test", "box", "--json"]) == ExitCode.DENIED
+    said = capsys.readouterr()
+    found = json.loads(said.out)
+    assert not found["ok"] and found["problem"] in said.err

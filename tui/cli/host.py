@@ -12,7 +12,7 @@ import msgspec
 from runners.cost.machines import close_account
 from runners.cost.prices import is_amount, list_prices
 from runners.host.locks import is_held
-from runners.model.errors import DeniedError, WrongInput
+from runners.model.errors import DeniedError, ExitCode, WrongInput
 from runners.places.ssh.accounts import rented_names
 from runners.places.ssh.connection_steps import ConnectionStep, ConnectionTest
 from runners.places.ssh.groups import check_labels, labelled, machines_named, names_several
@@ -238,7 +238,7 @@ def _connect(arguments: argparse.Namespace, ssh: Ssh) -> None:
     )
 
 
-def _test(arguments: argparse.Namespace, ssh: Ssh) -> None:
+def _test(arguments: argparse.Namespace, ssh: Ssh) -> int:
     """Look at the way there step by step; the first that fails decides."""
     test, steps = ConnectionTest(ssh), []
     for step in test.steps():
@@ -256,8 +256,12 @@ def _test(arguments: argparse.Namespace, ssh: Ssh) -> None:
         if test.trouble is not None:
             found["problem"] = test.trouble.message
         print_json(found)
+        if test.trouble is not None:  # the one document has it
+            echo(test.trouble.message)
+            return test.trouble.exit_code
     if test.trouble is not None:
         raise test.trouble
+    return ExitCode.DONE
 
 
 def _show_step(step: ConnectionStep) -> None:

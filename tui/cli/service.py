@@ -11,7 +11,7 @@ from runners.host.systemd import lingers
 from runners.housekeeping import tend
 from runners.lifecycle.launch.planner import plan_runs
 from runners.lifecycle.launch.service_unit import NAME, boot_unit, run_unit, unit_folder
-from runners.model.errors import DeniedError, ExitCode, FresnelError, WrongInput
+from runners.model.errors import DeniedError, ExitCode, FresnelError, NotFound, WrongInput
 from runners.model.kept_secrets import MASK
 from runners.model.states import State
 from runners.presets.catalogue import resolve_runs
@@ -41,13 +41,13 @@ def _install(arguments: argparse.Namespace) -> int:
     replace(path, boot_unit(state.root, user_name() if system else None).encode())
     path.chmod(0o644)
     echo(f"wrote {path}")
+    for command in (["daemon-reload"], ["enable", NAME]) if is_booted() else ():
+        _systemctl(system, command)
     if arguments.json:
         print_json({"unit": str(path), "systemd": is_booted()})
     if not is_booted():
         echo(f"systemd does not run this machine: {NAME} is installed, but nothing will start it")
         return ExitCode.RUN_FAILED
-    for command in (["daemon-reload"], ["enable", NAME]):
-        _systemctl(system, command)
     if not system and not lingers():
         echo(
             "your systemd starts at your first login, not at boot: "
@@ -79,8 +79,7 @@ def _remove(arguments: argparse.Namespace) -> int:
     system = bool(arguments.system)
     path = unit_folder(system) / NAME
     if not path.exists():
-        echo(f"there is no {path}")
-        return ExitCode.NOT_FOUND
+        raise NotFound(f"there is no {path}")
     # As `systemctl disable` does, also where no systemd of this user answers.
     for link in [*path.parent.glob(f"*.wants/{NAME}"), path]:
         link.unlink()

@@ -49,7 +49,9 @@ def run_each(names: Sequence[str], command: Callable[[str], Sequence[str]], as_j
                 print(f"{head}\n{text}" if text else head, flush=True)
     if as_json:
         print_json({host: _document(found[host]) for host in names})
-    return max((done.returncode for done in found.values()), default=ExitCode.DONE)
+    # A command that a signal ended has a negative code, as a shell has 128 and more.
+    codes = (done.returncode for done in found.values())
+    return max((code if code >= 0 else 128 - code for code in codes), default=ExitCode.DONE)
 
 
 def _run(command: Sequence[str]) -> _Done:

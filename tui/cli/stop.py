@@ -89,6 +89,8 @@ def _named(state: StateDirectory, arguments: argparse.Namespace) -> NamedRuns:
 
 def _live_here(state: StateDirectory) -> NamedRuns:
     live = [run for run in list_runs(state, 0) if run.is_live]
+    if not live:
+        echo("no live runs")
     for run in live:
         if home_of(run) != host_name():
             echo(f"{run.id} is left alone: {run.reason}")
