@@ -3,6 +3,7 @@
 import os
 import shutil
 import time
+from contextlib import nullcontext
 from datetime import datetime, timezone
 from pathlib import Path
 
@@ -103,3 +104,17 @@ def test_a_run_seen_while_it_began_and_not_again_before_its_end_is_read_anew(tmp
 
 
 _read_run = ended_index.read_run
+
+
+def test_a_run_deleted_meanwhile_has_no_other_read_again(tmp_path: Path, monkeypatch) -> None:
+    state = StateDirectory(tmp_path)
+    ids = [an_ended_run(state, i, loss=i / 10) for i in range(3)]
+    index = look(state)
+    with os.scandir(state.runs) as found:
+        entries = list(found)
+    shutil.rmtree(state.run(ids[1]).path)
+    monkeypatch.setattr(ended_index.os, "scandir", lambda _: nullcontext(entries))
+    read: list[str] = []
+    monkeypatch.setattr(index, "_read", lambda run_id: bool(read.append(run_id)))
+    index.refresh([ids[0], ids[2]], (), verify=True)
+    assert read == []

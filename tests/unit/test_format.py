@@ -1,5 +1,6 @@
 """Numbers as people read them."""
 
+import math
 from decimal import Decimal
 
 import pytest
@@ -8,7 +9,17 @@ from hypothesis import strategies as st
 
 from runners.model.run_ids import by_names
 from runners.model.units import indices
-from tui.views.format import DASH, dollars, duration, energy, memory, metric, percent, size
+from tui.views.format import (
+    DASH,
+    dollars,
+    duration,
+    energy,
+    memory,
+    metric,
+    percent,
+    size,
+    sparkline,
+)
 
 
 @pytest.mark.parametrize("show", [duration, size, memory, dollars, metric, percent])
@@ -100,3 +111,8 @@ def test_runs_are_called_by_their_names_and_paths_stay_as_they_are() -> None:
     run = "20261126-005156-a-run-1634"
     assert by_names(f"held by {run}, {run} waits") == "held by a-run, a-run waits"
     assert by_names(f"nothing in /state/runs/{run}/x") == f"nothing in /state/runs/{run}/x"
+
+
+@pytest.mark.parametrize("values", [(1e308, -1e308), (1.7e308,) * 3, (1.0, math.inf, 2.0)])
+def test_a_sparkline_of_what_a_float_hardly_holds(values: tuple[float, ...]) -> None:
+    assert [len(sparkline(values, width)) for width in (1, 2)] == [1, 2]

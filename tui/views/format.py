@@ -8,6 +8,7 @@ from runners.model.states import State
 
 DASH = "—"
 _SPARKS = "▁▂▃▄▅▆▇█"
+_GREATEST = 1e300
 _PLAIN = frozenset(map(chr, (*range(32, 127), *range(160, 173), *range(174, 768)))) | frozenset(
     f"—–…≥≤×·●○▶◷◌◼✔✘■□⚠◇★←→↑↓─│░{_SPARKS}"
 )
@@ -169,8 +170,11 @@ def percent(value: float | None) -> str:
 
 
 def sparkline(values: tuple[float, ...], width: int) -> str:
-    """`values` in `width` cells: each the mean of its share, scaled between least and most."""
-    finite = [value for value in values if value == value]
+    """`values` in `width` cells: each the mean of its share, scaled between least and most.
+
+    What a float can hardly hold is cut off: neither sums nor differences become infinite.
+    """
+    finite = [min(_GREATEST, max(-_GREATEST, value)) for value in values if value == value]
     if len(finite) < 2 or width < 1:
         return ""
     width = min(width, len(finite))

@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from sys import intern
 from typing import NamedTuple
 
@@ -136,11 +137,12 @@ class EndedIndex:
 
     def _stamps(self) -> dict[str, int]:
         """When each run's folder last changed, in nanoseconds."""
-        try:
-            with os.scandir(self._state.runs) as entries:
-                return {entry.name: entry.stat().st_mtime_ns for entry in entries}
-        except OSError:
-            return {}
+        stamps = {}
+        with suppress(OSError), os.scandir(self._state.runs) as entries:
+            for entry in entries:
+                with suppress(OSError):  # deleted meanwhile
+                    stamps[entry.name] = entry.stat().st_mtime_ns
+        return stamps
 
     def _stale(self, ended: list[str], stamps: dict[str, int], verify: bool) -> set[str]:
         """The runs to read, anew or for the first time."""
