@@ -11,6 +11,7 @@ from pathlib import Path
 
 from runners.host.files import append_event, open_private
 from runners.host.identity import host_name
+from runners.host.run_in_time import run_in_time
 from runners.model.errors import FresnelError
 from runners.model.masking import mask_text
 from runners.presets.reading.user_settings import NoticeKeys, read_settings
@@ -56,14 +57,12 @@ def _run_command(folder: Path, wanted: NoticeKeys, facts: dict[str, str]) -> str
     }
     try:
         with open_private(folder / "notices.log") as log:
-            done = subprocess.run(
+            done = run_in_time(
                 ["/bin/sh", "-c", wanted.command],
-                stdin=subprocess.DEVNULL,
+                COMMAND_S,
                 stdout=log,
                 stderr=log,
                 env=environment,
-                timeout=COMMAND_S,
-                check=False,
             )
     except subprocess.TimeoutExpired:
         return f"killed after {COMMAND_S:g} s"

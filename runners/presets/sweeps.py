@@ -166,6 +166,8 @@ def _range(
 ) -> SearchAxis:
     whole = all(re.fullmatch(r"[-+]?\d+", word) for word in (low, high, step or "1"))
     first, last = float(low), float(high)
+    if not (math.isfinite(first) and math.isfinite(last)):
+        raise WrongInput(f"--set {override}: an end of the range is too large for a number")
     if last < first:
         raise WrongInput(f"--set {override}: the range ends before it begins")
     if log and first <= 0:

@@ -13,6 +13,7 @@ from typing import Any
 
 from runners.host.bounded_glob import acting_budget, bounded_glob
 from runners.host.files import absence, expanded, is_there, open_binary
+from runners.host.run_in_time import run_in_time
 from runners.model.parameters import leaf_of
 from runners.model.placeholders import substitute
 from runners.model.spec import CommandRule, FileRule, RunSpec
@@ -137,16 +138,13 @@ def run_check(
     """Run one command to its end, or end it when its time is over."""
     argv = [filled(word, placeholders) for word in rule.command]
     try:
-        done = subprocess.run(
+        done = run_in_time(
             argv,
+            rule.seconds,
             cwd=folder,
             env=dict(environment),
-            stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            timeout=rule.seconds,
-            start_new_session=True,
-            check=False,
         )
     except subprocess.TimeoutExpired:
         return CommandFacts(rule, None)

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from runners.host.files import is_file, is_there
+from runners.host.run_in_time import run_in_time
 from runners.lifecycle.launch.interpreter import interpreter_of
 from runners.lifecycle.launch.program_options import options_of, read_script
 from runners.model.python_command import python_command, python_script
@@ -48,16 +49,13 @@ def ask_interpreter(
         "module": command.module if (command := python_command(argv)) else "",
     }
     try:
-        done = subprocess.run(
+        done = run_in_time(
             [str(interpreter), str(SCRIPT), json.dumps(request)],
+            patience_s,
             cwd=folder,
-            # A session of its own, so that the time limit ends what an import has started too.
             env={**environment, "PYTHONUNBUFFERED": "1"},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=patience_s,
-            start_new_session=True,
-            check=False,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
         )
     except subprocess.TimeoutExpired:
         problem = f"importing {', '.join(wanted) or 'nothing'} did not end within {patience_s:g} s"

@@ -13,9 +13,10 @@ import msgspec
 import pytest
 
 import tui.cli
-from runners.model.errors import ExitCode
+from runners.model.errors import ExitCode, WrongInput
 from runners.places.fleet.waiting import new_launch
 from runners.places.ssh.registry import RemoteHost, RemoteRegistry
+from runners.presets.sweeps import expand
 from runners.state.layout import StateDirectory
 from tests.support import deaf_port
 from tui.cli import run_command, service, several_hosts
@@ -108,3 +109,9 @@ def test_a_failed_host_test_is_one_document(
     said = capsys.readouterr()
     found = json.loads(said.out)
     assert not found["ok"] and found["problem"] in said.err
+
+
+@pytest.mark.parametrize("text", ["lr=1e400..1e401..1", f"lr=0..1{'0' * 400}", "lr=1..1e400"])
+def test_a_range_beyond_all_numbers_is_wrong_input(text: str) -> None:
+    with pytest.raises(WrongInput, match="too large"):
+        expand([text], lambda key: True)
