@@ -11,6 +11,7 @@ import json
 import os
 import stat
 import time
+from _thread import get_native_id
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -225,8 +226,8 @@ def replace(path: Path, content: bytes, sync: bool = True) -> None:
     Raises OSError when it cannot; the old file then stands. Without `sync`,
     a power cut may lose both.
     """
-    # Two writers must not share a draft (pid), nor follow another user's link (O_NOFOLLOW).
-    temporary = f"{path}.{os.getpid()}.new"
+    # Two writers, threads too, must not share a draft, nor follow another user's link (O_NOFOLLOW).
+    temporary = f"{path}.{get_native_id()}.new"
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
     descriptor = os.open(temporary, flags, 0o600)
     try:

@@ -34,6 +34,19 @@ class Chunk(NamedTuple):
     before_gap: int = 0
 
 
+def is_rewritten(descriptor: int, path: Path) -> bool:
+    """Whether `path` is a file without a name any more, its middle cut out by output_limit.
+
+    Raises OSError. The next attempt's output may have taken that name by now.
+    """
+    longer = os.fstat(descriptor)
+    with closing(open_plain(path)) as shorter:
+        size = os.fstat(shorter).st_size
+        end = os.pread(shorter, _FINGERPRINT, max(0, size - _FINGERPRINT))
+    is_shorter = not longer.st_nlink and _FINGERPRINT < size < longer.st_size
+    return is_shorter and end == os.pread(descriptor, _FINGERPRINT, longer.st_size - _FINGERPRINT)
+
+
 class GrowingFile:
     """One file's bytes as they come; with `hold`, a renamed one is read to its end first."""
 
@@ -93,8 +106,7 @@ class GrowingFile:
 
     def _take_successor(self) -> Piece:
         """The file that took the held one's name comes next."""
-        # A file without any name is one that output_limit rewrote shorter: it was read already.
-        shown = self.path.stat().st_size if os.fstat(self._held).st_nlink == 0 else 0
+        shown = self.path.stat().st_size if is_rewritten(self._held, self.path) else 0
         self.close()
         self.identity = None
         self.move_to(shown)

@@ -268,6 +268,7 @@ def run_headless(arguments: Sequence[str]) -> Outcome:
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
+        errors="replace",
         check=False,
     )
     return outcome_of(done.stdout, done.stderr, done.returncode)

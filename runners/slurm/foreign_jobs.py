@@ -35,10 +35,8 @@ def find_foreign(state: StateDirectory, table: JobTable, number: str) -> JobRow:
 
 
 def number_of(row: JobRow) -> str:
-    """By what it is cancelled: of an array only what still waits, where it is one row."""
-    if row.array and not row.tasks.isdecimal():
-        return f"{row.array}_[{row.tasks.partition('%')[0]}]"
-    return row.number
+    """By what it is cancelled: that row alone, though an array's last has the number of all."""
+    return re.sub(r"%\d+", "", shown_number(row))
 
 
 def output_of(number: str) -> Path | None:

@@ -36,6 +36,7 @@ def test_a_preset_is_launched_waited_for_and_read(preset: str) -> None:
     run.tag("good")
     assert find("kept") == run and run.tags == ("good",) and runs("kept") == [run]
     assert run.to_json()["name"] == "kept" and run.directory.is_dir()
+    assert run.wait(0) is State.DONE, "nothing is waited for"
     again = launch(again=run, set={"lr": 0.75})
     again.wait(CEILING_S)
     assert "loss: 0.75" in again.output()

@@ -47,6 +47,23 @@ def test_jobs_submitted_by_other_means(cluster: Cluster) -> None:
     line.run("adopt", "999999", exits=3)
 
 
+def test_one_task_of_an_array_is_cancelled_without_the_others(cluster: Cluster) -> None:
+    """Slurm gives the last one the number of the whole array."""
+    line, lab = cluster.line, cluster.lab
+    outputs = f"--output={line.folder}/%a"
+    array = lab.submit("sleep 600", "--array=0-1", "--gres=gpu:8", outputs)
+    eventually(lambda: lab.job(f"{array}_0")["JobState"] == "RUNNING", what="the first runs")
+    assert line.json("adopt", f"{array}_1")["output"] == f"{line.folder}/1"
+    line.run("adopt", f"{array}_1", "--stop", "--yes")
+    eventually(lambda: lab.job(f"{array}_1")["JobState"] == "CANCELLED", what="cancelled")
+    more = lab.submit("sleep 600", "--array=0-2%1", "--gres=gpu:8")
+    eventually(lambda: f"{more}_[0-2%1]" in line.run("adopt").stdout, what="it waits")
+    assert line.json("adopt", f"{more}_[0-2%1]")["output"]
+    line.run("adopt", f"{more}_[0-2%1]", "--stop", "--yes")
+    eventually(lambda: lab.job(more)["JobState"] == "CANCELLED", what="cancelled")
+    assert lab.job(f"{array}_0")["JobState"] == "RUNNING"
+
+
 async def test_they_stand_in_the_run_table(cluster: Cluster) -> None:
     """Followed like any run; `s` asks, and then cancels; what else a key may do is refused."""
     lab, state = cluster.lab, cluster.line.state.create()

@@ -1,6 +1,8 @@
 """Whatever reading one run raises costs that run's row: every surface shows the others."""
 
+import errno
 import io
+import os
 from collections.abc import Callable
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
@@ -162,3 +164,22 @@ def test_an_odd_file_is_logged_once_by_each_process(world: World) -> None:
         boundary.read("x.json", fail, None)
         assert boundary.problems == ("cannot be read: x.json (ValueError: wrong)",)
     assert (world.state.host / "unreadable.log").read_text().count("Traceback") == 1
+
+
+def test_a_state_folder_that_cannot_be_read_for_a_moment_ends_no_panel(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> list[str]:
+        raise OSError(errno.ESTALE, os.strerror(errno.ESTALE))
+
+    feed = SnapshotFeed(world.state, read_only=True)
+    try:
+        before = feed.first_snapshot(CEILING_S)
+        assert before is not None and before.runs
+        with monkeypatch.context() as patch:
+            patch.setattr("tui.snapshot.feed.list_runs", refuse)
+            meanwhile = feed._reader.submit(feed._take).result(CEILING_S)
+        assert meanwhile.runs == before.runs and os.strerror(errno.ESTALE) in meanwhile.problem
+        assert not feed._reader.submit(feed._take).result(CEILING_S).problem
+    finally:
+        feed._reader.shutdown()

@@ -1,6 +1,7 @@
 """How many processes a run starts: as its launcher or its command says, never its GPUs' number."""
 
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,12 @@ from runners.diagnosis.evidence import gather_evidence
 from runners.diagnosis.remedy.case import Case
 from runners.host.identity import host_name
 from runners.lifecycle.launch.planner import plan_run
-from runners.lifecycle.launch.probe_results import ProbeResult, keep_probe, probe_of
+from runners.lifecycle.launch.probe_results import (
+    ProbeResult,
+    keep_probe,
+    probe_of,
+    read_probes,
+)
 from runners.model.gpus import GpuReading, GpuSnapshot
 from runners.model.python_command import computing_processes, devices_of, processes_started
 from runners.model.run import Run
@@ -89,3 +95,11 @@ def test_a_probe_is_told_for_the_processes_that_the_plan_starts(tmp_path: Path) 
     assert probe_of(state, spec, gpus, processes) == result
     assert devices_of(spec, spec.gpus, FOUR_GPUS) == processes == 2
     assert any("batch=48" in note for note in planned.plan.notes)
+
+
+def test_probes_that_end_at_once_are_all_kept() -> None:
+    state = StateDirectory()
+    results = [ProbeResult(f"demo{number}", "H100", 1, "batch", 48, 0.0) for number in range(40)]
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda result: keep_probe(state, result), results))
+    assert {result.preset for result in read_probes(state)} == {found.preset for found in results}

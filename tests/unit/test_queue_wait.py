@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import signal
 from collections.abc import Sequence
 from itertools import pairwise
 from types import SimpleNamespace
@@ -80,7 +81,7 @@ def test_what_ends_a_sleep_early_starts_no_look_at_the_queue(
     def wake_early(_: float) -> None:
         clock[0] += 1.0
 
-    def look(*_: object) -> None:
+    def look(*_: object, **__: object) -> None:
         looks.append(clock[0])
         if len(looks) == 4:
             run.stop.touch()
@@ -111,7 +112,7 @@ def test_it_waits_while_it_is_queued_and_as_long_as_its_plan_cannot_be_read(
     clock = Clock(monkeypatch, wakeups)
     run.plan.write_text("{dam")
     plans = iter(['{"phase": "queued"}', '{"phase": "granted"}'])
-    monkeypatch.setattr(helpers, "run", lambda *_: run.plan.write_text(next(plans)))
+    monkeypatch.setattr(helpers, "run", lambda *_, **__: run.plan.write_text(next(plans)))
     assert wait_for_grant(run, wakeups)
     assert clock.now == 110.0 and next(plans, None) is None
 
@@ -126,7 +127,7 @@ def test_the_first_in_line_looks_often_the_others_rarely(
 ) -> None:
     clock = Clock(monkeypatch, wakeups)
     run.waits.write_text(json.dumps({"place": place}))
-    monkeypatch.setattr(helpers, "run", lambda *_: run.stop.touch())
+    monkeypatch.setattr(helpers, "run", lambda *_, **__: run.stop.touch())
     assert wait_for_grant(run, wakeups) is False
     assert clock.slept == [every_s]
 
@@ -240,3 +241,19 @@ def test_nobody_is_notified_without_settings_and_no_secret_is_told(
     ((name, root, id_, kind, text),) = told
     assert (name, root, id_, kind) == ("notify", str(run.home.root), run.id, "failed")
     assert "hf_abcdef" not in text and "refused" in text
+
+
+def test_a_look_without_an_end_keeps_no_stop_from_being_heard(
+    monkeypatch: pytest.MonkeyPatch, run: RunDirectory, wakeups: WakeupLoop
+) -> None:
+    """It waits for a lock, and who holds that may be suspended."""
+
+    def look(*_: object, **__: object) -> None:
+        run.stop.touch()
+        signal.pause()
+
+    run.plan.write_text('{"phase": "queued"}')
+    monkeypatch.setattr(helpers, "become", look)
+    monkeypatch.setattr(queue_wait, "_FIRST_POLLS_EVERY_S", 0.0)
+    monkeypatch.setattr(queue_wait, "_DISPATCHED_WITHIN_S", 0.1)
+    assert not wait_for_grant(run, wakeups)

@@ -3,18 +3,23 @@
 import asyncio
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from runners.host.tail import GrowingFile
+from runners.lifecycle.supervisor.output_limit import OutputLimit
 from runners.model.errors import FresnelError, WrongInput
 from runners.model.units import duration_text
 from runners.places.ssh.accounts import take_in_ledger
 from runners.places.ssh.following import FollowedOutput
 from runners.places.ssh.link import offset_text
-from runners.places.ssh.protocol import MARKER, LinkNoise, MessageReader, pack
+from runners.places.ssh.machine import SshMachines
+from runners.places.ssh.output_mirror import RemoteOutput
+from runners.places.ssh.protocol import MARKER, LinkMessage, LinkNoise, MessageReader, pack
 from runners.places.ssh.registry import RemoteHost, RemoteRegistry, address_text, parse_address
 from runners.places.ssh.snapshot_updates import apply, difference
 from runners.places.ssh.ssh import Ssh, Trouble, quoted
@@ -216,3 +221,54 @@ def test_an_output_that_takes_no_more_ends_a_log_that_is_followed_over_a_link(
     monkeypatch.setattr(follower._output, "take", full)
     assert follower.take(None) == 0
     assert follower.over.is_set() and follower.failure is problem
+
+
+def test_output_that_was_cut_at_its_end_is_not_sent_again(tmp_path: Path) -> None:
+    path = tmp_path / "output.log"
+    path.write_bytes(b"".join(b"line %05d\n" % number for number in range(5000)))
+    file = FollowedOutput(path)
+    while file.read(1 << 16) is not None:
+        pass
+    OutputLimit(path, 32 << 10, print).compact()
+    assert path.stat().st_size < 40_000
+    assert file.read(1 << 16) is None, "all of it was sent"
+
+
+@pytest.mark.parametrize("by", [FollowedOutput, lambda path: GrowingFile(path, hold=True)])
+def test_the_next_attempt_is_shown_from_its_beginning_also_where_the_last_was_cut(
+    tmp_path: Path, by: Callable[[Path], FollowedOutput | GrowingFile]
+) -> None:
+    """Whoever follows looked neither after the cut nor before the next attempt's first line."""
+    path = tmp_path / "output.log"
+    path.write_bytes(b"".join(b"line %05d\n" % number for number in range(5000)))
+    file = by(path)
+    while (piece := file.read(1 << 16)) is not None and piece.data:
+        pass
+    OutputLimit(path, 32 << 10, print).compact()
+    path.rename(tmp_path / "output.1.log")
+    path.write_bytes(b"once more\n" * 10)
+    pieces = [piece.data for _ in range(3) if (piece := file.read(1 << 16)) is not None]
+    assert b"".join(pieces) == path.read_bytes()
+
+
+def test_output_that_was_passed_over_up_to_its_end_is_told(tmp_path: Path) -> None:
+    path, told = tmp_path / "output.log", list[tuple[bytes, int]]()
+    path.write_bytes(b"x" * 1000 + b"\n")
+    piece = FollowedOutput(path).read(1 << 16, most=500)
+    assert piece is not None
+    there = RemoteOutput("last", lambda data, skipped, _: told.append((data, skipped)))
+    fields = {"at": piece.at, "inode": piece.inode, "skipped": piece.skipped}
+    there.take(LinkMessage(fields, piece.data))
+    assert told == [(b"", path.stat().st_size)]
+
+
+def test_a_panel_on_another_host_of_a_shared_home_keeps_its_logs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    state = StateDirectory().create()
+    monkeypatch.setenv("FRESNEL_HOST", "other")
+    theirs = SshMachines(state, lambda: None)._mirrors
+    theirs.with_name("1999999999").mkdir(parents=True)  # of a process that is not of this host
+    monkeypatch.setenv("FRESNEL_HOST", "this")
+    SshMachines(state, lambda: None)
+    assert theirs.with_name("1999999999").exists()

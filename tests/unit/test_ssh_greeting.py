@@ -1,6 +1,7 @@
 """A server that hangs up before any login: asked again, as nothing has been done there."""
 
 import os
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -119,6 +120,23 @@ def test_a_shell_that_prints_without_end_is_no_agent_and_holds_nobody_up(
     ):
         line.begin()
     assert found.value.kind is Trouble.NO_AGENT
+
+
+def test_a_line_that_cannot_be_made_again_closes_no_descriptor_of_others(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its own are closed by then, and their numbers may be somebody else's."""
+
+    def cannot(*_: object, **__: object) -> None:
+        raise BlockingIOError("fork: Resource temporarily unavailable")
+
+    with AgentConnection(server(RESET, 99)) as line:
+        monkeypatch.setattr(subprocess, "Popen", cannot)
+        with pytest.raises(BlockingIOError):
+            line.begin()
+        others = [os.open("/dev/null", os.O_WRONLY) for _ in range(9)]
+    for descriptor in others:
+        os.close(descriptor)
 
 
 class _GoesDown:

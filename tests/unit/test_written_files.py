@@ -5,14 +5,24 @@ import json
 import os
 import signal
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
 from runners.host import files, helpers
-from runners.host.files import append_event, append_line, create_once, names_in, write_json
+from runners.host.files import (
+    append_event,
+    append_line,
+    create_once,
+    names_in,
+    replace,
+    write_json,
+)
+from runners.lifecycle.launch.unfinished import all_or_none, settle_unfinished
 from runners.lifecycle.supervisor import node_task
 from runners.lifecycle.supervisor.node_task import NodeTask
 from runners.lifecycle.supervisor.wakeup import WakeupLoop
+from runners.state.layout import StateDirectory
 
 ODD = os.fsdecode(b"epoch-\xff.pt")
 """A name of a file that is no UTF-8, as the system gives it."""
@@ -84,3 +94,41 @@ def test_a_node_s_program_that_is_done_has_not_failed_for_want_of_disk(
     task = NodeTask.__new__(NodeTask)
     task.folder = tmp_path
     assert task.wait() == 0
+
+
+def test_two_threads_that_replace_a_file_at_once_share_no_draft(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, sync = tmp_path / "file", os.fsync
+
+    def meanwhile(descriptor: int) -> None:
+        monkeypatch.setattr(os, "fsync", sync)
+        other = Thread(target=replace, args=(path, b"theirs"))
+        other.start()
+        other.join()
+        sync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", meanwhile)
+    replace(path, b"ours")
+    assert path.read_bytes() == b"ours"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_launch_of_several_for_which_the_disk_is_too_full_is_none(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    state, ids = StateDirectory().create(), [f"20261127-10150{second}-a-7f3a" for second in (1, 2)]
+    touch = Path.touch
+
+    def full(path: Path, mode: int = 0o666) -> None:
+        if path == state.live_marker(ids[1]):
+            raise OSError(errno.ENOSPC, "No space left on device")
+        touch(path, mode)
+
+    monkeypatch.setattr(Path, "touch", full)
+    with pytest.raises(OSError, match="space"), all_or_none(state, ids):
+        for run_id in ids:
+            state.run(run_id).path.mkdir()
+    settle_unfinished(state)
+    assert not any(state.run(run_id).was_launched() for run_id in ids)
+    assert not names_in(state.runs)

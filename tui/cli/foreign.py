@@ -11,6 +11,7 @@ from runners.slurm.foreign_jobs import (
     cancel_foreign,
     find_foreign,
     foreign_jobs,
+    number_of,
     output_of,
     shown_number,
 )
@@ -75,7 +76,7 @@ def _cells(row: JobRow) -> tuple[str, ...]:
 
 
 def _stop(row: JobRow, arguments: argparse.Namespace) -> int:
-    number = row.array if row.array and arguments.job == row.array else row.number
+    number = row.array if row.array and arguments.job == row.array else number_of(row)
     if not arguments.yes:
         if not sys.stdin.isatty():
             raise WrongInput("cancelling a job asks first", "--yes answers it")

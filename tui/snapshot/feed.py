@@ -123,6 +123,7 @@ class SnapshotFeed:
         self._stop = Event()
         # The first snapshot is taken while the terminal is still being set up.
         self._reader = ThreadPoolExecutor(1, "feed")
+        self._last: PanelSnapshot | None = None
         self._next = self._reader.submit(self._take)
 
     def first_snapshot(self, within_s: float = _FIRST_WITHIN_S) -> PanelSnapshot | None:
@@ -190,7 +191,21 @@ class SnapshotFeed:
             return
 
     def _take(self) -> PanelSnapshot:
-        """Read everything once; a problem becomes a line in the snapshot, never an exception."""
+        """Read everything once; a problem becomes a line in the snapshot, never an exception.
+
+        Where nothing can be read, as of a file server that was away, it is what was shown before.
+        """
+        try:
+            self._last = self._read_all()
+        except OSError as error:
+            if self._last is None:
+                raise
+            problem = sentence_of(error)
+            reading = self._reading(problem)
+            self._last = msgspec.structs.replace(self._last, problem=problem, reading=reading)
+        return self._last
+
+    def _read_all(self) -> PanelSnapshot:
         problem = self.missing()
         try:
             # One that somebody has removed must not come back by a sampler's start.

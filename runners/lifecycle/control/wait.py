@@ -15,17 +15,14 @@ _ADOPT_EVERY_S = 2.0
 def wait_until_ended(
     state: StateDirectory, run_id: str, each: Callable[[], None] = lambda: None
 ) -> Run:
-    """Return the run once its ending is recorded.
-
-    Calls `each` about twenty times a second meanwhile.
-    """
+    """Return the run once its ending is recorded; twenty times a second until then call `each`."""
     adopt_at = time.monotonic()
     while True:
         run = read_run(state, run_id)
-        each()
         # The marker goes last: without it the ledger has the run's line too.
         if not run.is_live and not state.live_marker(run_id).exists():
             return run
+        each()
         # Its supervisor may die while we wait, and then nobody else might record the ending.
         if time.monotonic() >= adopt_at:
             adopt_orphans(state)

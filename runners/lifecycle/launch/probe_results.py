@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import msgspec
 
 from runners.host.files import replace
+from runners.host.locks import locked
 from runners.model.gpus import GpuSnapshot
 from runners.model.plan import AssignedGpu
 from runners.model.spec import RunSpec
@@ -66,8 +67,10 @@ def find_probe(state: StateDirectory, preset: str, gpu: str, devices: int) -> Pr
 
 def keep_probe(state: StateDirectory, result: ProbeResult) -> None:
     """Keep a result in place of an older one of the same preset, GPU and number."""
-    others = [probe for probe in read_probes(state) if probe.key != result.key]
-    replace(state.create().probes, msgspec.json.encode((*others, result)))
+    path = state.create().probes
+    with locked(path.with_suffix(".lock")):
+        others = [probe for probe in read_probes(state) if probe.key != result.key]
+        replace(path, msgspec.json.encode((*others, result)))
 
 
 def probe_of(

@@ -19,18 +19,18 @@ from runners.state.layout import StateDirectory
 def all_or_none(state: StateDirectory, ids: Sequence[str]) -> Iterator[None]:
     """Note that these runs are being written, and mark them live together at the end of the block.
 
-    Under the allocation lock. Where the block raises, what was written of them is removed.
+    Under the allocation lock. Where that raises, what was written of them is removed.
     """
     state.launching.mkdir(mode=0o700, exist_ok=True)
     note = state.launching / f"{os.getpid()}-{os.urandom(4).hex()}"
     replace(note, "\n".join(ids).encode())
     try:
         yield
+        _mark(state, ids)
     except BaseException:
         undo(state, ids)
         note.unlink()
         raise
-    _mark(state, ids)
     note.unlink()
 
 
@@ -69,8 +69,10 @@ def undo(state: StateDirectory, ids: Sequence[str]) -> None:
     import shutil  # a launch that was killed is rare, and every command imports this
 
     for run_id in ids:
-        directory = state.run(run_id)
+        # First: with one left, whoever comes after a kill here would complete the launch.
         state.live_marker(run_id).unlink(missing_ok=True)
+    for run_id in ids:
+        directory = state.run(run_id)
         forget_all(directory)
         with suppress(FileNotFoundError):
             shutil.rmtree(directory.path)

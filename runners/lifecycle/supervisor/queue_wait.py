@@ -20,6 +20,8 @@ from runners.state.records import QUEUED, PlanFields, phase_of, plan_fields
 
 _FIRST_POLLS_EVERY_S = 5.0
 _OTHER_POLLS_EVERY_S = 60.0
+_DISPATCHED_WITHIN_S = 60.0
+"""Whoever holds the lock that it waits for may be suspended: a stop must be heard all the same."""
 _AGAIN_AFTER_S = (1.0, 5.0, 15.0, 60.0)
 """Pauses before a helper that died is asked again, the last one for as long as it takes."""
 
@@ -48,7 +50,7 @@ def wait_for_grant(run: RunDirectory, wakeups: WakeupLoop) -> bool:
         if left > 0:
             wakeups.sleep(left)
             continue
-        helpers.run("dispatch", run.home.root)
+        helpers.run("dispatch", run.home.root, within_s=_DISPATCHED_WITHIN_S)
         leave_when_removed()
         looked = time.monotonic()
     return False

@@ -9,7 +9,8 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
-from runners.host.files import open_plain, status_of
+from runners.host.files import open_plain, size_of, status_of
+from runners.host.tail import is_rewritten
 
 _ATTEMPT = re.compile(r"(.+)\.(\d+)(\.[^.]+)")
 _ZEROS = bytes(16)
@@ -111,8 +112,12 @@ class FollowedOutput:
             return False
         if os.fstat(self._descriptor).st_size > self._at:
             return True  # it grew while its name was looked up: that first
+        try:
+            self._at = size_of(following) if is_rewritten(self._descriptor, following) else 0
+        except OSError:
+            return False
         self.close()
-        self._at, self._wanted = 0, _inode(following)
+        self._wanted = _inode(following)
         return self._open()
 
 

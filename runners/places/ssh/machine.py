@@ -23,6 +23,7 @@ from runners.cost.machines import (
 from runners.cost.sessions import Session
 from runners.host.clock import Moment
 from runners.host.files import names_in
+from runners.host.identity import host_name
 from runners.model.errors import FresnelError
 from runners.places.remote import remote_row
 from runners.places.run_row import RunRow
@@ -181,7 +182,8 @@ class SshMachines:
 
     def __init__(self, state: StateDirectory, changed: Callable[[], None]) -> None:
         self._registry = RemoteRegistry(state)
-        mirrors = state.remote / ".mirror"
+        # Hosts with a shared home see each other's, and not each other's processes.
+        mirrors = state.remote / ".mirror" / host_name()
         _clear(mirrors)
         self._mirrors = mirrors / str(os.getpid())
         self._changed = changed

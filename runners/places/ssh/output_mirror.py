@@ -76,7 +76,7 @@ class RemoteOutput:
                 raise ValueError("the output of what is no run")
             self.run = piece.run  # `last` means the same run after a break
         self.ended = self.ended or piece.ended
-        if not frame.payload:
+        if not frame.payload and not piece.skipped:
             return 0
         if piece.inode is None:
             raise ValueError("output of no file")

@@ -24,6 +24,7 @@ class OutputTail:
         self._source, self._sink = os.pipe()
         os.set_blocking(self._source, False)
         self._woken, self._waker = os.pipe()
+        self._open = [self._source, self._woken, self._waker]
         self._lock = threading.Lock()
         self._kept = bytearray()
         self._is_over = False
@@ -54,14 +55,15 @@ class OutputTail:
         return self.data.decode("utf-8", "replace")
 
     def close(self) -> None:
-        """Read no more."""
-        os.write(self._waker, b"w")
-        self._thread.join()
-        self._close()
+        """Read no more; nothing where no process could be started, or it is closed."""
+        if self._open:
+            os.write(self._waker, b"w")
+            self._thread.join()
+            self._close()
 
     def _close(self) -> None:
-        for descriptor in (self._source, self._woken, self._waker):
-            os.close(descriptor)
+        while self._open:
+            os.close(self._open.pop())
 
     def _read(self) -> None:
         while not self._is_over:
