@@ -95,6 +95,8 @@ def diagnose(evidence: Evidence, signatures: tuple[Signature, ...]) -> Diagnosis
         or _from_text(chosen, suspects, evidence, signatures, looked)
         or _from_exit(evidence, looked)
     )
+    if isinstance(found, NotKnown) and not found.line and evidence.oom_kills:
+        return _memory_killer(evidence, chosen, looked, is_silent=True) or found
     if isinstance(found, NotKnown) and evidence.full_disk:
         return without_words(found, evidence.full_disk, signatures)
     return found
@@ -135,12 +137,16 @@ def _looked_at(evidence: Evidence) -> tuple[str, ...]:
 
 
 def _memory_killer(
-    evidence: Evidence, chosen: Suspect | None, looked: tuple[str, ...]
+    evidence: Evidence, chosen: Suspect | None, looked: tuple[str, ...], is_silent: bool = False
 ) -> Diagnosis | None:
-    """Host memory: the control group's counter, or the kernel's record of one of our processes."""
+    """Host memory: the control group's counter, or the kernel's record of one of our processes.
+
+    `is_silent`: nothing else says why, as a shell whose own exit code hides what was killed in it.
+    """
     first = root_cause(evidence.logs)
     killed = "SIGKILL" in (signal_of(evidence.exit_code), signal_of(first[1] if first else None))
-    if not killed and (chosen is None or chosen.signature.kind != "dataloader_worker_killed"):
+    of_worker = chosen is not None and chosen.signature.kind == "dataloader_worker_killed"
+    if not (killed or of_worker or is_silent):
         return None
     rests = []
     if evidence.oom_kills:

@@ -14,6 +14,7 @@ from runners.diagnosis.full_disk import find_full_disk
 from runners.host.files import closing, modified_at, open_plain, read_json
 from runners.host.identity import boot_id, kernel_time
 from runners.host.procfs import memory_kills
+from runners.host.slurm_job import job_memory_kills, slurm_job
 from runners.model.endings import Ending
 from runners.model.gpus import RunUsage, Xid
 from runners.model.run import Run
@@ -77,6 +78,9 @@ def gather_evidence(run: Run) -> Evidence:
     kills = ending.get("memory_kills") if ending else None
     if kills is None and record:
         kills = memory_kills(record.cgroup)
+        job = slurm_job()
+        if job is not None and run.plan is not None and run.plan.origin.job == job.id:
+            kills = job_memory_kills(job.id)
     pids = {pid for pid, _ in record.followed} if record else set()
     if record and record.leader_pid:
         pids.add(record.leader_pid)

@@ -7,7 +7,7 @@ from pathlib import PurePath
 from runners.diagnosis.evidence import Evidence
 from runners.diagnosis.verdict import Diagnosis
 from runners.model.closed import assert_never
-from runners.model.endings import EndingCause, ending_text
+from runners.model.endings import EndingCause, JobEnd, ending_text
 from runners.model.states import State
 from runners.model.wrappers import started_in_the_end
 
@@ -74,6 +74,8 @@ def _own_doing(evidence: Evidence, looked: tuple[str, ...]) -> Diagnosis | None:
         case EndingCause.SLURM:
             kind, rests = "ended_by_slurm", "what Slurm says of its job"
             remedy = "Resume from its last checkpoint: `fresnel-tui launch --resume`."
+            if ending.get("job_end") is JobEnd.OUT_OF_MEMORY:
+                remedy = "Ask for more (--mem), or use fewer workers; then resume it."
         case EndingCause.REBOOTED:
             kind, rests = "host_rebooted", "the boot's own id"
             remedy = "Resume from its last checkpoint; `fresnel-tui service` brings runs back."

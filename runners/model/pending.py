@@ -30,6 +30,11 @@ def job_is_active(state: str) -> bool:
     return state in _ACTIVE
 
 
+def job_is_suspended(state: str) -> bool:
+    """Whether Slurm has stopped all of a job's processes, which hear no signal then."""
+    return state in ("SUSPENDED", "STOPPED")
+
+
 def job_is_over(state: str) -> bool:
     """Whether a job has ended for good; one that is being put back has not."""
     return job_end_of(state) not in (None, JobEnd.REQUEUED)
@@ -44,17 +49,18 @@ _REASONS = {
     "None": "not looked at yet",
     "Priority": "jobs with a higher priority come first; a shorter time limit may help",
     "Resources": "next in line: its nodes or GPUs are in use",
-    "Dependency": "waits for the job that it depends on",
+    "Dependency": "for the job that it depends on",
     "DependencyNeverSatisfied": (
         "the job that it depends on did not succeed: it never starts; stop it"
     ),
     "JobHeldUser": "held by you; `scontrol release JOB` lets it start",
     "JobHeldAdmin": "held by an administrator; ask them",
+    "job_requeued_in_held_state": "held when it was put back; `scontrol release JOB` lets it start",
     "JobHoldMaxRequeue": "held: put back into the queue too often; `scontrol release JOB`",
     "launch_failed_requeued_held": (
         "held: its node could not start it; `scontrol release JOB` tries again"
     ),
-    "BeginTime": "waits for the time at which it may begin",
+    "BeginTime": "for the time at which it may begin",
     "ReqNodeNotAvail": "a node that it needs is down, drained or reserved",
     "Nodes_required_for_job_are_DOWN,_DRAINED_or_reserved_for_jobs_in_higher_priority_partitions": (
         "its nodes are down, drained, or kept for partitions that go first"
@@ -63,18 +69,18 @@ _REASONS = {
     "PartitionInactive": "its partition is inactive; another one: `sinfo -s`",
     "PartitionNodeLimit": "more nodes than its partition allows; ask for fewer",
     "PartitionTimeLimit": "a longer time limit than its partition allows; a shorter one: --time",
-    "Reservation": "waits for a reservation",
+    "Reservation": "for a reservation",
     "JobArrayTaskLimit": "as many of its sweep run as may at once",
     "BadConstraints": "no node has what it asks for; another constraint",
     "AccountNotAllowed": "its account may not use this partition; --account",
     "QOSNotAllowed": "its QOS may not be used here; another one: --qos",
     "InvalidAccount": "its account does not exist; another one: --account",
     "InvalidQOS": "its QOS does not exist; another one: --qos",
-    "Licenses": "waits for a licence",
+    "Licenses": "for a licence",
     "NodeDown": "a node that it needs is down",
     "Prolog": "its node is being prepared",
     "Cleaning": "being cleaned up after it was put back into the queue",
-    "FedJobLock": "waits for the other clusters of its federation",
+    "FedJobLock": "for the other clusters of its federation",
 }
 """What its reasons mean, and what may be done; JOB stands for its number."""
 _LIMIT = re.compile(
@@ -90,7 +96,12 @@ _WHAT = {
     "submitjobs": "jobs in the queue", "wall": "time", "wallduration": "time",
     "billing": "billing units", "bb": "burst buffer", "energy": "energy", "license": "licences",
 }  # fmt: skip
-_OWN_LIMIT = "it starts when others of these end; another --qos or --account may allow more"
+_OWN_LIMIT = (
+    "it starts when others of these end, never if it asks for more alone; another --qos or "
+    "--account may allow more"
+)
+
+_OF_ONE = "it asks for more and never starts; stop it, and ask for less, or for another --qos"
 
 
 def pending_text(reason: str, number: str) -> str:
@@ -102,14 +113,14 @@ def pending_text(reason: str, number: str) -> str:
     found = _REASONS.get(word) or _REASONS.get(word.partition(",")[0])
     if found is not None:
         return found.replace("JOB", number)
-    if limit := _limit(word):
-        return f"{limit}; {_OWN_LIMIT}"
+    if limit := limit_text(word):
+        return f"{limit}; {_OF_ONE if 'PerJob' in word or 'PerNode' in word else _OWN_LIMIT}"
     if word.startswith("QOSMin"):
         return "asks for less than its QOS requires; ask for more"
     return f"Slurm says {word}" if word else "Slurm gives no reason"
 
 
-def _limit(word: str) -> str:
+def limit_text(word: str) -> str:
     """The limit that Slurm names, in words; empty for a word that is none."""
     found = _LIMIT.fullmatch(word)
     what = _WHAT.get(found["what"].lower()) if found else None

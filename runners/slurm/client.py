@@ -26,6 +26,8 @@ _SILENT = (
 )
 """What its commands say when it is the controller, or the way to it, that does not answer."""
 
+_SUMMARY = "Batch job submission failed"
+_LONGEST = 600
 _UNREACHED = ("(connect failure)", "Munge encode failed")
 
 
@@ -80,20 +82,26 @@ def ask_both(
         raise SlurmUnreached(f"{command[0]} cannot be started: {error.strerror}") from None
     problem = done.stderr[:4096].decode("utf-8", "replace").strip()
     if done.returncode:
-        text = _first_line(problem) or f"{command[0]} failed with exit code {done.returncode}"
+        text = _problem(problem) or f"{command[0]} failed with exit code {done.returncode}"
         if any(part in problem for part in _UNREACHED):
             raise SlurmUnreached(text)
-        is_silent = done.returncode < 0 or any(part in problem for part in _SILENT)
-        raise (SlurmSilent if is_silent else SlurmRefused)(text)
+        if done.returncode < 0 or any(part in problem for part in _SILENT):
+            raise SlurmSilent(text)
+        raise SlurmRefused(text)
     if len(done.stdout) > _MOST_BYTES:
         raise SlurmSilent(f"{command[0]} answers with more than {_MOST_BYTES >> 20} MB")
     return done.stdout.decode("utf-8", "replace"), problem
 
 
-def _first_line(text: str) -> str:
-    """The first line that says something, without the name of the command before it."""
+def _problem(text: str) -> str:
+    """The first line that says something, without the name of the command before it.
+
+    All that a cluster's own rules say before sbatch ends with its summary of any refusal.
+    """
+    lines: list[str] = []
     for line in text.splitlines():
         answer = line.partition(": error: ")[2] or line.partition("error: ")[2] or line
-        if answer.strip():
-            return answer.strip()[:300]
-    return ""
+        if answer.startswith(_SUMMARY) and lines:
+            return "; ".join(lines)[:_LONGEST]
+        lines += [answer.strip()] if answer.strip() else []
+    return lines[0][:_LONGEST] if lines else ""

@@ -3,6 +3,7 @@
 import re
 from contextlib import suppress
 from pathlib import Path
+from pwd import getpwuid
 
 from runners.host.files import read_tail
 from runners.model.endings import JobEnd, job_end_of
@@ -44,7 +45,7 @@ def end_of_job(job: str, name: str = "") -> tuple[JobEnd | None, str]:
         rows = [line.split("|", 2) for line in lines]
         state = next((row[0] for row in reversed(rows) if name in ("", row[-1])), "")
         if (end := job_end_of(state)) is not None:
-            return end, state.partition(" by ")[2].strip()
+            return end, _name_of(state.partition(" by ")[2].strip())
     except (SlurmRefused, SlurmSilent):
         pass  # accounting is off, or does not answer
     try:
@@ -61,6 +62,13 @@ def end_of_job(job: str, name: str = "") -> tuple[JobEnd | None, str]:
         # While its processes are ended, a job is COMPLETING and no more.
         end = end_in_output(read_tail(Path(output), _TAIL_BYTES).decode("utf-8", "replace"), job)
     return end, ""
+
+
+def _name_of(user: str) -> str:
+    """The name of the user whose number accounting has; the number where nobody here has it."""
+    with suppress(KeyError, ValueError, OverflowError):
+        return getpwuid(int(user)).pw_name
+    return user
 
 
 def exit_of_job(job: str, name: str = "") -> tuple[int | None, str]:
@@ -116,7 +124,11 @@ def end_in_output(text: str, job: str) -> JobEnd | None:
     return _REASONS.get((found[-1][2] or "").strip(), JobEnd.UNKNOWN)
 
 
-_SACCT = ("sacct", "--noheader", "--parsable2", "--allocations", "--format=State,JobID,JobName%200")
+# A controller that was reset gives a number again: of its jobs, that of the name is meant.
+_SACCT = (
+    *("sacct", "--noheader", "--parsable2", "--allocations", "--duplicates"),
+    "--format=State,JobID,JobName%200",
+)
 
 
 def kill_wait_s() -> float:

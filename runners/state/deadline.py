@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 from runners.host.clock import moment_now, seconds_between
+from runners.model.pending import job_waits
 from runners.model.plan import is_job
 from runners.model.run import Run
 from runners.state.job_status import row_of
@@ -51,6 +52,8 @@ def _job_ends(run: Run, directory: RunDirectory) -> float | None:
     """When Slurm ends a run's job: as it says itself, else by what it was asked for."""
     note = read_job(directory)
     row = row_of(directory, note)
+    if row is not None and job_waits(row.state):
+        return None  # put back: its time begins anew with it
     if row is not None and row.state == "RUNNING" and row.ends is not None:
         return row.ends if row.limit_s is not None else None
     keys = run.plan.spec.place.slurm if run.plan is not None else None

@@ -9,10 +9,17 @@ import time
 from runners.host.clock import local_time
 from runners.host.files import modified_at, stamp_of
 from runners.host.mounts import is_network_folder
-from runners.model.pending import job_is_active, job_is_over, job_waits, pending_text
+from runners.model.pending import (
+    job_is_active,
+    job_is_over,
+    job_is_suspended,
+    job_waits,
+    pending_text,
+)
 from runners.model.plan import is_job
 from runners.model.run import Run, RunRecord
 from runners.model.states import State
+from runners.state.codec import read_waits
 from runners.state.jobs import JobNote, JobRow, called, read_job, read_table
 from runners.state.layout import RunDirectory, StateDirectory
 
@@ -130,6 +137,8 @@ def status_of_job(directory: RunDirectory, record: RunRecord | None) -> tuple[St
         name += " was put back into the queue, and"
     elif record is not None and began:
         gone = "has ended; its ending is about to be recorded" if is_over(directory) else ""
+        is_suspended = row is not None and job_is_suspended(row.state)
+        gone = gone or ("is suspended: Slurm lets it go on" if is_suspended else "")
         return record.state, record.reason or (gone and f"{name} {gone}") or silent
     if silent:
         return State.QUEUED, f"{name}: {silent}"
@@ -144,5 +153,7 @@ def status_of_job(directory: RunDirectory, record: RunRecord | None) -> tuple[St
     if job_waits(row.state):
         return State.QUEUED, f"{name} waits: {pending_text(row.reason, row.number)}"
     if job_is_active(row.state):
-        return State.STARTING, f"{name} has begun on {row.nodes or 'its node'}"
+        waits = read_waits(directory) if record is not None else None
+        more = f", and waits: {waits.reason}" if waits is not None and waits.reason else ""
+        return State.STARTING, f"{name} has begun on {row.nodes or 'its node'}{more}"
     return State.QUEUED, f"{name}: Slurm says {row.state}"

@@ -98,6 +98,21 @@ def test_logs_of_an_ended_run_do_not_wait(cli: CommandLine) -> None:
     assert cli.run("logs", "-f", run.id).stdout == "all\n"
 
 
+def test_a_reader_that_has_left_before_the_end_is_no_error(cli: CommandLine) -> None:
+    """What is said last, too, when all of it fits into one piece."""
+    cli.ended(cli.command("true"))
+    buffered = {**cli.environment({}), "PYTHONUNBUFFERED": ""}
+    for word in ("list", "--version", "--help"):
+        reads, writes = os.pipe()
+        os.close(reads)
+        told = subprocess.PIPE
+        done = subprocess.run(
+            [*COMMAND, word], env=buffered, stdout=writes, stderr=told, check=False
+        )
+        os.close(writes)
+        assert (word, done.stderr, done.returncode) == (word, b"", 0)
+
+
 def test_a_reader_that_leaves_is_no_error(cli: CommandLine) -> None:
     run = cli.command("sh", "-c", "yes 0123456789 | head -c 5000000")
     cli.ended(run)

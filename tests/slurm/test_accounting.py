@@ -47,7 +47,7 @@ def test_accounting_knows_a_job_that_the_controller_forgot(accounted: Cluster) -
     """Who cancelled it, too: it is asked first."""
     job = accounted.lab.submit("sleep 600", "--job-name=by-hand")
     accounted.lab.call("scancel", job)
-    told = JobEnd.CANCELLED, "0"  # by root: the controller does not say by whom
+    told = JobEnd.CANCELLED, "root"  # the controller does not say by whom
     eventually(lambda: end_of_job(job, "by-hand") == told, what="its end")
     assert end_of_job(job, "another")[0] is None
     failed = accounted.lab.submit("exit 66", "--job-name=by-hand")

@@ -46,6 +46,45 @@ def test_a_preempted_run_begins_anew(cluster: Cluster) -> None:
     assert json.loads(run.job.read_text())["waited"] > 0, "that is not paid for"
 
 
+def test_a_run_whose_job_is_put_back_before_its_program_started_waits_again(
+    cluster: Cluster,
+) -> None:
+    """It is not cancelled: nobody here stopped it."""
+    line = cluster.line
+    holder = line.launch("--gpus", "8", "--", "sleep", "600")
+    run = line.launch("--slurm", "--gpus", "1", "--set", "restart=2", "--", "echo", "ready")
+    eventually(lambda: record(run).get("state") == "queued", what="a body that waits")
+    job = str(json.loads(run.job.read_text())["id"])
+    refresh(line.state, every_s=0.0)
+    eventually(lambda: holder.id in line.json("status", run.id)["reason"], what="for whom")
+    cluster.lab.call("scontrol", "requeue", job)
+    eventually(lambda: cluster.lab.job(job)["JobState"] == "PENDING")
+    assert record(run)["state"] == "queued"
+    line.run("stop", holder.id, "--wait")
+    cluster.lab.release()
+    ended = line.ended(run)
+    assert (ended["state"], ended["attempt"], ended["job"]) == ("done", 1, job)
+
+
+def test_a_stop_of_a_suspended_job_says_so_and_is_heeded_afterwards(cluster: Cluster) -> None:
+    """Slurm passes on no signal to it."""
+    line = cluster.line
+    run, other = (
+        line.launch("--slurm", "--gpus", "1", "--", "sh", "-c", "echo ready; sleep 600")
+        for _ in range(2)
+    )
+    jobs = [_ready(run), _ready(other)]
+    for job in jobs:
+        cluster.lab.call("scontrol", "suspend", job)
+    refresh(line.state, every_s=0.0)
+    assert "suspended" in line.json("status", run.id)["reason"]
+    assert "suspended" in line.run("stop", run.id, exits=1).stderr
+    line.run("stop", "--force", other.id)
+    assert line.ended(other)["state"] == "stopped"
+    cluster.lab.call("scontrol", "resume", jobs[0])
+    assert line.ended(run)["state"] == "stopped"
+
+
 def test_a_run_is_stopped_before_its_time_limit(cluster: Cluster) -> None:
     """By its ladder, with time to save: the signal comes as long before as the ladder takes."""
     program = 'trap "echo saved; exit 0" INT; echo ready; sleep 600 & wait'

@@ -144,6 +144,10 @@ def test_a_bare_kill_is_not_known_until_something_confirms_it() -> None:
     assert isinstance(bare, NotKnown) and bare.kind == "killed_unknown"
     counted = verdict("step 1 loss 0.2\n", 137, oom_kills=1)
     assert counted.kind == "host_out_of_memory"
+    hidden = verdict("step 1 loss 0.2\ncode 137\n", 3, oom_kills=1)
+    assert hidden.kind == "host_out_of_memory", "a shell's own exit code says nothing of it"
+    own = verdict("Traceback (most recent call last):\nKeyError: 'lr'\n", 1, oom_kills=1)
+    assert own.kind != "host_out_of_memory", "its own error is the reason"
     line = "oom-kill:constraint=CONSTRAINT_MEMCG,task=python,pid=4711,uid=0"
     ours = verdict("", -9, kernel=(line,), pids=frozenset({4711}))
     others = verdict("", -9, kernel=(line,), pids=frozenset({47}))

@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 from pathlib import Path
 
 import msgspec
@@ -13,7 +14,9 @@ from runners.host.slurm_job import SlurmJob, slurm_job
 from runners.lifecycle.control import start
 from runners.lifecycle.launch import submit
 from runners.lifecycle.launch.submit import Submission
+from runners.lifecycle.supervisor import job_watch
 from runners.lifecycle.supervisor.job_ending import (
+    end_waiting,
     forget_stop,
     put_back,
     settled_ending,
@@ -23,10 +26,11 @@ from runners.lifecycle.supervisor.record_keeper import RecordKeeper
 from runners.lifecycle.supervisor.restarts import next_restart
 from runners.lifecycle.supervisor.spawn import spawn_supervisor
 from runners.model.endings import Ending, EndingCause, JobEnd, RestartReason, job_end_of
+from runners.model.errors import DeniedError
 from runners.model.gpus import GpuSnapshot
 from runners.model.spec import RestartRule
 from runners.model.states import State
-from runners.slurm.job_end import end_in_output
+from runners.slurm.job_end import end_in_output, end_of_job
 from runners.state.layout import StateDirectory
 from runners.state.records import plan_fields, record_fields
 from tests.support import eventually, make_plan
@@ -165,6 +169,67 @@ def test_a_run_whose_job_does_not_come_back_ended_with_its_last_attempt(
     assert (state, ending["job_end"]) == (State.STOPPED, JobEnd.NODE_FAILED)
 
 
+@pytest.mark.parametrize(
+    ("times", "started", "expected"),
+    [(2, False, "queued"), (0, False, "stopped"), (2, True, "queued"), (0, True, "stopped")],
+)
+def test_a_job_that_is_taken_away_before_its_attempt_begins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, times: int, started: bool, expected: str
+) -> None:
+    """That is no stop of anybody here: it waits once more where its rule says so."""
+    monkeypatch.setattr(job_watch, "ask_slurm", lambda _: {"end": "preempted"})
+    run = StateDirectory(tmp_path / "state").create().run("20261123-020750-demo-7f3a")
+    run.path.mkdir(parents=True)
+    plan = make_plan(run.id, restart=RestartRule(times=times))
+    record = {"state": "queued", "attempt": 1, **({"started": 1000.0} if started else {})}
+    run.state.write_text(json.dumps(record))
+    keeper = RecordKeeper(run, record_fields(record))
+    fields = plan_fields(json.loads(msgspec.json.encode(plan)))
+    end_waiting(run, fields, keeper, SlurmJob("12", "n1"), signal.SIGTERM)
+    recorded = record_fields(json.loads(run.state.read_text()))
+    assert recorded["state"] == expected
+    if expected == "stopped":
+        assert recorded["ending"]["job_end"] is JobEnd.PREEMPTED
+
+
+def test_a_job_that_its_node_could_not_start_says_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Slurm 24.11.5 cancels it in root's name; slurmstepd's reason stands in the job's log only."""
+    sacct = tmp_path / "sacct"
+    sacct.write_text("#!/bin/sh\necho 'CANCELLED by 0|11|demo'\n")
+    sacct.chmod(0o700)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    run = StateDirectory(tmp_path / "state").create().run("20261123-020750-demo-7f3a")
+    run.path.mkdir(parents=True)
+    run.home.slurm.mkdir()
+    run.job.write_text(json.dumps({"name": "demo", "submitted": 1.0, "id": "11"}))
+    state, ending, _ = settled_ending(run, plan_fields({}), record_fields({}))
+    assert (state, ending["detail"]) == (State.CANCELLED, "by root")
+    (run.home.slurm / "11.log").write_text(
+        "slurmstepd-c1: error: container_g_join failed: 11\n"
+        "slurmstepd-c1: error: *** JOB 11 ON c1 CANCELLED AT 2026-11-27T21:28:57 ***\n"
+    )
+    state, ending, _ = settled_ending(run, plan_fields({}), record_fields({}))
+    assert state is State.CANCELLED and ending["detail"].startswith("by root")
+    assert ending["detail"].endswith("container_g_join failed: 11")
+
+
+def test_of_jobs_of_one_number_that_of_the_name_is_meant(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As sacct of 24.11.5 tells of them after a reset of the controller, if asked for all."""
+    sacct = tmp_path / "sacct"
+    sacct.write_text(
+        "#!/bin/sh\ncase $* in *--duplicates*) echo 'CANCELLED|68|one';; esac\n"
+        "echo 'FAILED|68|two'\n"
+    )
+    sacct.chmod(0o700)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    assert end_of_job("68", "one")[0] is JobEnd.CANCELLED
+    assert end_of_job("68", "two")[0] is JobEnd.FAILED
+
+
 def test_a_stop_of_slurm_s_is_forgotten_with_its_job_and_a_person_s_is_not(tmp_path: Path) -> None:
     run = StateDirectory(tmp_path).create().run("20261123-020750-demo-7f3a")
     run.path.mkdir(parents=True)
@@ -257,6 +322,40 @@ def test_a_job_that_could_not_see_the_state_folder_says_so(
     (run.home.slurm / "12.log").touch()
     _, ending, _ = settled_ending(run, plan_fields({}), never)
     assert "detail" not in ending
+
+
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        # Slurm 24.11.5: a cluster's own rules (job_submit.lua), a limit of a QOS, a partition.
+        (
+            "sbatch: error: ERROR: jobs need a project code.\nsbatch: error: Add --comment=PROJECT"
+            "\nsbatch: error: Batch job submission failed: Unspecified error",
+            "ERROR: jobs need a project code.; Add --comment=PROJECT",
+        ),
+        (
+            "sbatch: error: QOSMaxSubmitJobPerUserLimit\nsbatch: error: Batch job submission "
+            "failed: Job violates accounting/QOS policy (job submit limit, user's size and/or "
+            "time limits)",
+            "the limit of its QOS for jobs in the queue per user is reached "
+            "(QOSMaxSubmitJobPerUserLimit)",
+        ),
+        (
+            "sbatch: error: Batch job submission failed: Unspecified error",
+            "Batch job submission failed: Unspecified error",
+        ),
+    ],
+)
+def test_all_that_a_refusal_says_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: str, told: str
+) -> None:
+    sbatch = tmp_path / "sbatch"
+    sbatch.write_text(f'#!/bin/sh\ncat >&2 <<"E"\n{answer}\nE\nexit 1\n')
+    sbatch.chmod(0o700)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    with pytest.raises(DeniedError) as refused:
+        submit.submit_script(StateDirectory(tmp_path), tmp_path / "script")
+    assert refused.value.message.endswith(f": {told}")
 
 
 def test_several_jobs_of_a_launch_are_submitted_with_pauses(

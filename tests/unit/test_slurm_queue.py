@@ -16,6 +16,7 @@ from runners.model.cluster import SlurmKeys
 from runners.model.errors import WrongInput
 from runners.model.pending import pending_text
 from runners.model.plan import AssignedGpu, on_all_nodes
+from runners.model.run import RunRecord
 from runners.model.spec import GpuRequest, PlaceKeys, RestartRule, RunSpec
 from runners.model.states import State
 from runners.slurm import queue
@@ -142,6 +143,38 @@ def test_why_a_job_waits(reason: str) -> None:
 def test_a_limit_is_named(reason: str, text: str) -> None:
     """Whose it is, of what, and per what."""
     assert pending_text(reason, "").startswith(f"the limit {text} is reached")
+
+
+@pytest.mark.parametrize(
+    ("reason", "never"),
+    [("QOSMaxWallDurationPerJobLimit", True), ("QOSMaxGRESPerUser", False)],
+)
+def test_a_limit_for_each_job_is_not_waited_for(reason: str, never: bool) -> None:
+    """Nothing that ends lets a job start that asks for more than any may have."""
+    assert ("and never starts" in pending_text(reason, "")) is never
+
+
+def test_a_job_that_was_put_back_and_held(tmp_path: Path) -> None:
+    """Slurm 24.11.5, after `scontrol requeuehold`."""
+    assert pending_text("job requeued in held state", "7").startswith("held")
+
+
+def test_a_suspended_job_is_said_to_be_so(tmp_path: Path) -> None:
+    """Its run stands still, whatever it recorded last."""
+    run = _job(tmp_path, id="12")
+    write_table(run.home, JobTable(1001.0, 1001.0, jobs=(JobRow("12", _RUN, "SUSPENDED"),)))
+    state, why = status_of_job(run, RunRecord(State.RUNNING))
+    assert (state, "suspended" in why) == (State.RUNNING, True)
+
+
+def test_a_body_that_waits_for_gpus_on_its_node_says_for_which(tmp_path: Path) -> None:
+    """Its job has begun, and its time runs."""
+    run = _job(tmp_path, id="12")
+    row = JobRow("12", _RUN, "RUNNING", nodes="c1")
+    write_table(run.home, JobTable(1001.0, 1001.0, jobs=(row,)))
+    run.waits.write_text('{"reason": "GPU 0 held by another", "place": 1, "time": 1.0}')
+    state, why = status_of_job(run, RunRecord(State.QUEUED))
+    assert (state, "GPU 0 held by another" in why) == (State.STARTING, True)
 
 
 def test_a_reason_that_is_not_known_is_shown_as_it_is() -> None:
@@ -308,6 +341,10 @@ def test_when_slurm_ends_a_job(tmp_path: Path) -> None:
     row = JobRow("12", _RUN, "RUNNING", ends=8200.0, limit_s=7200.0)
     write_table(directory.home, JobTable(1001.0, 1001.0, jobs=(row,)))
     assert deadline_of(run, now=1000.0) == (7200.0, _LIMIT, True), "it was extended"
+    back = JobRow("12", _RUN, "PENDING", limit_s=7200.0)
+    write_table(directory.home, JobTable(1001.5, 1001.5, jobs=(back,)))
+    assert deadline_of(run, now=1000.0) is None, "put back, it has none until it begins"
+    write_table(directory.home, JobTable(1001.7, 1001.7, jobs=(row,)))
     assert run.plan is not None
     rule = RestartRule(times=1, on=("time_limit",))
     spec = msgspec.structs.replace(run.plan.spec, restart=rule)

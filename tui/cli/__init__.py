@@ -39,6 +39,7 @@ def run_command(argv: Sequence[str]) -> int:
         remaining, name = take_host(argv) if may_take_host(argv) else (list(argv), "")
         arguments = parse(remaining)
         if arguments is None:
+            sys.stdout.flush()
             return ExitCode.DONE
         arguments.remote_command = remaining
         if name:
@@ -57,7 +58,9 @@ def run_command(argv: Sequence[str]) -> int:
         if not gc.isenabled():  # off since the program began
             gc.freeze()
             gc.enable()
-        return int(action(arguments) or ExitCode.DONE)
+        code = int(action(arguments) or ExitCode.DONE)
+        sys.stdout.flush()  # not only at the very end, where nobody hears that the reader has gone
+        return code
     except FresnelError as error:
         usage = error.usage if isinstance(error, UsageError) else ""
         hint = error.hint

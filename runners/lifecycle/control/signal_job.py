@@ -5,22 +5,24 @@ from contextlib import suppress
 
 from runners.lifecycle.supervisor.spawn import spawn_supervisor
 from runners.model.errors import FresnelError
+from runners.model.pending import job_is_suspended
 from runners.model.run import Run
 from runners.model.states import State
-from runners.slurm.client import SlurmRefused, ask
+from runners.slurm.client import SlurmRefused, SlurmSilent, ask
 from runners.slurm.queue import refresh
 from runners.state.codec import read_record
-from runners.state.job_status import is_put_back, job_number
+from runners.state.job_status import is_put_back, job_number, row_of
+from runners.state.jobs import read_job
 from runners.state.layout import RunDirectory
 
 _GONE = ("Invalid job id", "already completing or completed")
 
 
-def signal_job(directory: RunDirectory) -> None:
+def signal_job(directory: RunDirectory, force: bool = False) -> None:
     """Have the run's supervisor look at the request to stop; one that only waits is cancelled.
 
     Raises SlurmSilent when Slurm does not answer: the request is kept, and acted on at the latest
-    when the job begins.
+    when the job begins. One that Slurm has suspended hears nothing, and ends by `force` only.
     """
     job = job_number(directory)
     if not job:
@@ -36,7 +38,21 @@ def signal_job(directory: RunDirectory) -> None:
             spawn_supervisor(directory, os.environ, [])
     else:
         # To the job's body only, which is the supervisor: SIGUSR1 makes it look at its folder.
-        _tolerant("scancel", "--batch", "--signal=USR1", job)
+        try:
+            _tolerant("scancel", "--batch", "--signal=USR1", job)
+        except SlurmSilent as silence:  # it tries for ever to signal a suspended job
+            refresh(directory.home, every_s=0.0)
+            row = row_of(directory, read_job(directory))
+            if row is None or not job_is_suspended(row.state):
+                silence.hint = "the stop is written down: the run acts on it when it looks there"
+                raise
+            if not force:
+                now = f"`fresnel-tui stop --force {directory.id}` ends it now"
+                raise FresnelError(
+                    f"{directory.id}: Slurm has suspended its job",
+                    f"it stops when Slurm lets it go on; {now}",
+                ) from None
+            _cancel(job)
 
 
 def cancel_job(run: Run, directory: RunDirectory) -> str:

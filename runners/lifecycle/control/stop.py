@@ -62,7 +62,7 @@ def request_stop(
     if is_job(run.plan):
         from runners.lifecycle.control.signal_job import signal_job  # few runs are jobs
 
-        signal_job(directory)
+        signal_job(directory, intent.force)
     elif is_held(directory.supervisor_lock):
         if problem is None:
             poke_supervisor(directory)

@@ -16,6 +16,7 @@ from runners.host.files import replace
 from runners.host.helpers import command
 from runners.lifecycle.supervisor.kept_environment import pack_environment
 from runners.model.errors import DeniedError
+from runners.model.pending import limit_text
 from runners.model.plan import is_job
 from runners.model.spec import RunSpec
 from runners.model.states import State
@@ -23,8 +24,9 @@ from runners.scheduling.allocation import Denied
 from runners.scheduling.queue_order import judge_after
 from runners.slurm.client import SlurmRefused, SlurmSilent, SlurmUnreached, ask, ask_both
 from runners.slurm.options import RUNS_AT_ONCE, keys_of, options_of, script_of
+from runners.slurm.queue import refresh
 from runners.state.job_status import job_number
-from runners.state.jobs import JobNote, number_job, write_job
+from runners.state.jobs import JobNote, number_job, read_table, write_job
 from runners.state.layout import StateDirectory
 from runners.state.runs import read_run
 
@@ -99,6 +101,8 @@ def submit(
     number = submit_script(state, script)
     for run_id, note in zip(submission.runs, notes, strict=True):
         number_job(state.run(run_id), note, number)
+    if number and read_table(state)[0].problem:
+        refresh(state, every_s=0.0)  # it answers again
 
 
 def submit_script(state: StateDirectory, script: Path, *options: str) -> str:
@@ -113,7 +117,9 @@ def submit_script(state: StateDirectory, script: Path, *options: str) -> str:
             environment=submitting_environment(),
         )
     except SlurmRefused as refusal:
-        raise DeniedError(f"Slurm refuses it: {refusal.message}", _hint(refusal.message)) from None
+        name = refusal.message.partition(";")[0]
+        said = f"{limit} ({name})" if (limit := limit_text(name)) else refusal.message
+        raise DeniedError(f"Slurm refuses it: {said}", _hint(said)) from None
     except SlurmUnreached as problem:
         hint = "`sinfo` shows whether it answers; then launch it again"
         raise DeniedError(f"Slurm is not reached: {problem.message}", hint) from None
@@ -156,10 +162,14 @@ def _hint(refusal: str) -> str:
 
 
 _HINTS = {
+    "limit of its qos": "`sacctmgr show qos` shows what it allows: another --qos, or less",
+    "limit of its account": "`sacctmgr show assoc user=$USER` shows what it allows",
+    "partition not available": "`sinfo -s` lists the partitions: --partition NAME",
+    "memory specification": "`sinfo -o '%P %m'` shows what its nodes have: --mem",
     "invalid partition": "`sinfo -s` lists the partitions: --partition NAME",
     "invalid account": "`sacctmgr show assoc user=$USER` lists yours: --account NAME",
     "invalid qos": "`sacctmgr show assoc user=$USER format=qos` lists yours: --qos NAME",
-    "time limit": "`sinfo -o '%P %l'` shows the longest of each partition: --time-limit TIME",
+    "time limit": "`sinfo -o '%P %l'` shows the longest of each partition: --time TIME",
     "requested node configuration": "`sinfo -o '%P %G %c %m'` shows what its nodes have",
     "generic resource": "`sinfo -o '%P %G'` shows which GPUs there are: place.slurm.gres",
     "constraint": "`sinfo -o '%P %f'` shows the features of its nodes",

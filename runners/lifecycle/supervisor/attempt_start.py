@@ -197,6 +197,11 @@ class AttemptStarter:
     def end_unstarted(self) -> None:
         """Record that a run was cancelled while it waited, or stopped while it waited again."""
         record = self.keeper.record
+        if self.job is not None and self.wakeups.job_signal and not self.directory.stop.exists():
+            from runners.lifecycle.supervisor.job_ending import end_waiting  # clusters only
+
+            end_waiting(self.directory, self.plan, self.keeper, self.job, self.wakeups.job_signal)
+            return
         state, ending = judge_unstarted(self.directory, bool(record.get("started")))
         self.keeper.end(self.plan, state, ending, record.get("exit_code"))
 

@@ -26,6 +26,9 @@ from runners.state.vanished import vanished_ending
 _TAIL_BYTES = 64 << 10
 _ASKED_WITHIN_S = 15.0
 _SUBMITTED_WITHIN_S = 45.0
+_LONGEST_LINE = 200
+_BEFORE_BODY = (JobEnd.FAILED, JobEnd.CANCELLED)
+"""So Slurm calls what its node could not start, too."""
 _OF_BODY = (JobEnd.COMPLETED, JobEnd.FAILED, JobEnd.UNKNOWN)
 """Of a job that was put back, these say what became of its new body, which had done nothing yet."""
 
@@ -71,13 +74,46 @@ def settled_ending(
     if found["job_end"] is JobEnd.UNKNOWN:
         known = f"knows no job {found['job']}" if found["job"] else "has taken no job of it"
         return State.FAILED, {"cause": EndingCause.NOT_STARTED, "detail": f"Slurm {known}"}, None
-    if found["job_end"] is JobEnd.CANCELLED:
-        return State.CANCELLED, found, None
-    is_silent = not has_output(run.home, found["job"]) and not found.get("detail")
-    if found["job_end"] is JobEnd.FAILED and is_silent:
+    has_failed = found["job_end"] is JobEnd.FAILED
+    is_told = found["job_end"] not in _BEFORE_BODY or (has_failed and bool(found.get("detail")))
+    if has_failed and not is_told and not has_output(run.home, found["job"]):
         # Its script could not even write: the folder is not there, on that node.
         found["detail"] = f"and left no output: {run.home.root} has to be on a disk its node shares"
-    return found["job_end"].run_state, found, None
+    elif not is_told and (line := _last_said(run.home, found["job"])):
+        said = f"{found.get('detail', '')} before it began; its log says: {line}"
+        found["detail"] = said.strip()
+    return _unstarted_state(found["job_end"]), found, None
+
+
+def _unstarted_state(end: JobEnd) -> State:
+    return State.CANCELLED if end is JobEnd.CANCELLED else end.run_state
+
+
+def end_waiting(
+    run: RunDirectory, plan: PlanFields, keeper: RecordKeeper, job: SlurmJob, number: int
+) -> None:
+    """Record how a run ended whose job was ended, by signal `number`, before an attempt began.
+
+    Or that it waits once more, where Slurm puts its job back and its rule allows that.
+    """
+    from runners.lifecycle.supervisor.job_watch import ask_slurm, job_ending  # clusters only
+
+    record = keeper.record
+    ending, code = job_ending(job.id, ask_slurm(job.id), number), record.get("exit_code")
+    if starts_anew(ending, record.get("attempt", 1), plan["restart"]):
+        put_back(run, plan, keeper, ending, code)
+        return
+    has_begun = bool(record.get("started"))
+    keeper.end(
+        plan, State.STOPPED if has_begun else _unstarted_state(ending["job_end"]), ending, code
+    )
+
+
+def _last_said(state: StateDirectory, job: str) -> str:
+    """The last line of the log of a job's script, but for Slurm's own that it is cancelled."""
+    text = read_tail(state.slurm / f"{job}.log", _TAIL_BYTES).decode("utf-8", "replace")
+    lines = (line.strip() for line in reversed(text.splitlines()))
+    return next((line[:_LONGEST_LINE] for line in lines if line and "***" not in line), "")
 
 
 def has_output(state: StateDirectory, job: str) -> bool:
