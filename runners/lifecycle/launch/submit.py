@@ -118,8 +118,8 @@ def submit_script(state: StateDirectory, script: Path, *options: str) -> str:
         )
     except SlurmRefused as refusal:
         name = refusal.message.partition(";")[0]
-        said = f"{limit} ({name})" if (limit := limit_text(name)) else refusal.message
-        raise DeniedError(f"Slurm refuses it: {said}", _hint(said)) from None
+        text = f"{limit} ({name})" if (limit := limit_text(name)) else refusal.message
+        raise DeniedError(f"Slurm refuses it: {text}", _hint(text)) from None
     except SlurmUnreached as problem:
         hint = "`sinfo` shows whether it answers; then launch it again"
         raise DeniedError(f"Slurm is not reached: {problem.message}", hint) from None

@@ -80,8 +80,8 @@ def settled_ending(
         # Its script could not even write: the folder is not there, on that node.
         found["detail"] = f"and left no output: {run.home.root} has to be on a disk its node shares"
     elif not is_told and (line := _last_said(run.home, found["job"])):
-        said = f"{found.get('detail', '')} before it began; its log says: {line}"
-        found["detail"] = said.strip()
+        text = f"{found.get('detail', '')} before it began; its log says: {line}"
+        found["detail"] = text.strip()
     return _unstarted_state(found["job_end"]), found, None
 
 
