@@ -21,6 +21,9 @@ settings.register_profile("same", deadline=None, derandomize=True)
 settings.register_profile("random", deadline=None)
 settings.load_profile("same")
 
+# Some images set it: what a buffer holds at the end would never be tried.
+os.environ.pop("PYTHONUNBUFFERED", None)
+
 REPOSITORY = Path(__file__).resolve().parents[1]
 
 
