@@ -17,6 +17,7 @@ from tui.cli.arguments import LAUNCHING, dashes_hint, parse, split_command
 from tui.cli.command_table import ALIASES
 from tui.cli.host_option import may_take_host, take_host
 from tui.cli.parsing import UsageError
+from tui.views.safe import OUTPUT
 
 _CODES = {
     ExitCode.RUN_FAILED: "failed",
@@ -72,7 +73,7 @@ def run_command(argv: Sequence[str]) -> int:
         return ExitCode.INTERRUPTED
     except BrokenPipeError:
         # The reader has gone (`… | head`): nothing more to say, and nowhere to say it.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _discard_output()
         return ExitCode.DONE
     except (UnicodeEncodeError, UnicodeDecodeError) as error:
         # Of what is read no more than those bytes: it may be a secret.
@@ -83,7 +84,10 @@ def run_command(argv: Sequence[str]) -> int:
         if not _has_folder():
             gone = "the current directory has been deleted"
             return _fail(ExitCode.WRONG_INPUT, gone, "cd to another directory", as_json)
-        return _fail_by_system(error, as_json)
+        code = _fail_by_system(error, as_json)
+        if error.filename == OUTPUT:
+            _discard_output()
+        return code
     except Exception as error:
         if not is_replaced():
             raise
@@ -140,6 +144,11 @@ def _fail_by_system(error: OSError, as_json: bool) -> ExitCode:
     if error.errno in (errno.ENOLCK, errno.ENOSYS):
         hint = "its file system takes no locks: FRESNEL_STATE_DIR=FOLDER keeps runs on a local disk"
     return _fail(ExitCode.RUN_FAILED, f"{where}: {error.strerror or error}", hint, as_json)
+
+
+def _discard_output() -> None:
+    """What is left of the output goes nowhere: the interpreter would complain of it as it ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _has_folder() -> bool:
