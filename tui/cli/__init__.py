@@ -84,10 +84,7 @@ def run_command(argv: Sequence[str]) -> int:
         if not _has_folder():
             gone = "the current directory has been deleted"
             return _fail(ExitCode.WRONG_INPUT, gone, "cd to another directory", as_json)
-        code = _fail_by_system(error, as_json)
-        if error.filename == OUTPUT:
-            _discard_output()
-        return code
+        return _fail_by_system(error, as_json)
     except Exception as error:
         if not is_replaced():
             raise
@@ -143,7 +140,10 @@ def _fail_by_system(error: OSError, as_json: bool) -> ExitCode:
     hint = "FRESNEL_STATE_DIR=FOLDER keeps runs in another folder" if is_ours else ""
     if error.errno in (errno.ENOLCK, errno.ENOSYS):
         hint = "its file system takes no locks: FRESNEL_STATE_DIR=FOLDER keeps runs on a local disk"
-    return _fail(ExitCode.RUN_FAILED, f"{where}: {error.strerror or error}", hint, as_json)
+    code = _fail(ExitCode.RUN_FAILED, f"{where}: {error.strerror or error}", hint, as_json)
+    if where == OUTPUT:
+        _discard_output()
+    return code
 
 
 def _discard_output() -> None:
