@@ -1,9 +1,13 @@
 """What is written to the terminal, and when the kernel has taken it."""
 
+import os
+import select
 import sys
 import threading
 from collections.abc import Callable
 from queue import SimpleQueue
+
+_BLOCK = 1 << 13
 
 
 class TerminalOutput(threading.Thread):
@@ -30,13 +34,27 @@ class TerminalOutput(threading.Thread):
         """Write what comes, until an empty text comes."""
         if sys.__stderr__ is None:
             return
-        # A locale says how files are spelled here, ssh brings it along; terminals are UTF-8.
-        file, size = sys.__stderr__.buffer, 0
+        descriptor, waiting, size = sys.__stderr__.fileno(), bytearray(), 0
         while text := self._texts.get():
-            file.write(text.encode("utf-8", "backslashreplace"))
+            # A locale says how files are spelled here, ssh brings it along; terminals are UTF-8.
+            waiting += text.encode("utf-8", "backslashreplace")
             size += len(text)
-            if self._texts.empty():
-                file.flush()
+            is_all = self._texts.empty()
+            if is_all or len(waiting) >= _BLOCK:
+                _write(descriptor, waiting)
+                waiting.clear()
+            if is_all:
                 self._taken(size)
                 size = 0
-        file.flush()
+        _write(descriptor, waiting)
+
+
+def _write(descriptor: int, content: bytearray) -> None:
+    """Write all of it; what shares the terminal may have left it non-blocking. Raises OSError."""
+    with memoryview(content) as view:
+        at = 0
+        while at < len(view):
+            try:
+                at += os.write(descriptor, view[at:])
+            except BlockingIOError:
+                select.select([], [descriptor], [])
