@@ -234,12 +234,20 @@ def test_a_run_whose_reports_find_no_room_ends_well(disk: Path, tmp_path: Path) 
     assert 2 <= len(told) < 6, "once for each kind of file"
 
 
-def test_a_log_on_a_full_disk_does_not_end_a_run(tmp_path: Path) -> None:
-    with Path("/dev/full").open("w") as full:
+@pytest.mark.parametrize("unbuffered", [{}, {"PYTHONUNBUFFERED": "1"}])
+@pytest.mark.parametrize("log", ["a full disk", "a pipe without a reader"])
+def test_a_log_that_takes_no_more_does_not_end_a_run(
+    log: str, unbuffered: dict[str, str], tmp_path: Path
+) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    with Path("/dev/full").open("w") as full, os.fdopen(writing, "w") as pipe:
+        given = full if log == "a full disk" else pipe
         found = TORCH.run(
             [sys.executable, str(TOY), "--no-tensorboard", "--device", "cpu", "--epochs", "1",
              "--output_dir", str(tmp_path)],
-            env={**os.environ, "FRESNEL_RUN_DIR": ""}, stdout=full, stderr=full, timeout=60,
+            env={**os.environ, "FRESNEL_RUN_DIR": "", **unbuffered},
+            stdout=given, stderr=given, timeout=60,
         )  # fmt: skip
     assert found.returncode == 0
     assert (tmp_path / "checkpoints" / "best.pt").is_file()

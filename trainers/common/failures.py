@@ -125,7 +125,7 @@ def out_of_memory(problem: BaseException, settings: argparse.Namespace) -> str:
 
 
 class _Output:
-    """A stream to which lines may get lost: a full disk or a terminal that is gone."""
+    """A stream to which lines may get lost: a full disk, a terminal or reader that is gone."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -162,6 +162,18 @@ def output_may_be_lost() -> Iterator[None]:
         yield
     finally:
         sys.stdout, sys.stderr = before
+        for stream in before:
+            _let_go(stream)
+
+
+def _let_go(stream: TextIO) -> None:
+    """Let what found no room go nowhere: for it, the interpreter would end with 120."""
+    try:
+        stream.flush()
+    except OSError:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, stream.fileno())
+        os.close(nowhere)
 
 
 def rank_of() -> int:

@@ -25,8 +25,8 @@ DAMAGED = (
     SyntaxError, tokenize.TokenError, zipfile.BadZipFile, zlib.error,
 )  # fmt: skip
 """What NumPy raises for a file that is no array, or is damaged."""
-LOST_OUTPUT = (*FULL, errno.EIO)
-"""What writing to a log raises on a full disk, and to a terminal that is gone."""
+LOST_OUTPUT = (*FULL, errno.EIO, errno.EPIPE)
+"""What writing to a log raises on a full disk, and to a terminal or a reader that is gone."""
 
 
 def expanded(path: str | Path) -> Path:
