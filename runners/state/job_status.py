@@ -138,7 +138,7 @@ def status_of_job(directory: RunDirectory, record: RunRecord | None) -> tuple[St
     elif record is not None and began:
         gone = "has ended; its ending is about to be recorded" if is_over(directory) else ""
         is_suspended = row is not None and job_is_suspended(row.state)
-        gone = gone or ("is suspended: Slurm lets it go on" if is_suspended else "")
+        gone = gone or ("is suspended until Slurm resumes it" if is_suspended else "")
         return record.state, record.reason or (gone and f"{name} {gone}") or silent
     if silent:
         return State.QUEUED, f"{name}: {silent}"

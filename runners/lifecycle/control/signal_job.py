@@ -50,7 +50,7 @@ def signal_job(directory: RunDirectory, force: bool = False) -> None:
                 now = f"`fresnel-tui stop --force {directory.id}` ends it now"
                 raise FresnelError(
                     f"{directory.id}: Slurm has suspended its job",
-                    f"it stops when Slurm lets it go on; {now}",
+                    f"it stops when Slurm resumes it; {now}",
                 ) from None
             _cancel(job)
 
