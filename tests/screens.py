@@ -14,7 +14,7 @@ from pyte.screens import Char, wcwidth
 _COMMAND = re.compile(r"\x1b\[([0-9;]*)([mH])")
 """Colours and places to write at: nearly all of a panel's commands."""
 
-_PRIVATE = re.compile(rb"\x1b\[[<>=?][0-9;]*[a-zA-Z$]*[a-zA-Z]|\x1bP[^\x1b]*\x1b\\")
+_PRIVATE = re.compile(rb"\x1b\[[<>=?][0-9;]*\$?[a-zA-Z]|\x1bP[^\x1b]*\x1b\\")
 
 
 def known_to_pyte(block: bytes) -> bytes:
