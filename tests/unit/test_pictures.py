@@ -16,6 +16,7 @@ from runners.watch.pictures import PictureFinder, find_pictures
 from tests.support import make_plan, make_run
 from tui.views.metrics.picture_album import PictureAlbum, place_text
 from tui.views.metrics.picture_file import UnreadablePicture, load_picture
+from tui.views.runs.run_view import view_run
 
 PIL = pytest.importorskip("PIL.Image")
 STARTED, ENDED = 1000.0, 2000.0
@@ -173,3 +174,9 @@ def test_every_kind_of_pixel_becomes_rgb(tmp_path: Path) -> None:
     PIL.new("RGB", (40, 30), "blue").save(buffer, format="JPEG")
     (tmp_path / "photo.png").write_bytes(buffer.getvalue())
     assert load_picture(tmp_path / "photo.png")[1] == (40, 30), "by content, not by name"
+
+
+def test_a_run_s_details_name_the_newest_picture_alone(tmp_path: Path) -> None:
+    lines = [{"time": 1.0, "type": "image", "path": f"{name}.png"} for name in ("one", "two")]
+    (tmp_path / "events.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert view_run(make_run(directory=str(tmp_path))).images == ("two.png",)
