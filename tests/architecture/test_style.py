@@ -13,6 +13,11 @@ SOURCES = sorted(
     for folder in ("tui", "runners", "trainers", "tests")
     for path in (REPOSITORY / folder).rglob("*.py")
 )
+TOP_LEVEL = {
+    *(".ci", ".gitignore", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "Makefile"),
+    *("README.md", "SECURITY.md", "constraints.txt", "docs", "presets", "pyproject.toml"),
+    *("runners", "tests", "trainers", "tui"),
+}
 MACHINE = [b"/".join([b"", b"work", b""]), b"/".join([b"", b"tmp", b"venv0"])]
 
 
@@ -31,6 +36,11 @@ def test_no_file_names_a_path_of_somebody_s_machine() -> None:
         if any(word in path.read_bytes() for word in MACHINE)
     ]
     assert not found
+
+
+def test_nothing_that_use_leaves_behind_is_committed() -> None:
+    top = {path.relative_to(REPOSITORY).parts[0] for path in committed_files()}
+    assert top <= TOP_LEVEL
 
 
 def test_there_are_sources_to_look_at() -> None:
