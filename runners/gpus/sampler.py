@@ -30,7 +30,7 @@ from runners.host.locks import acquire, is_held
 from runners.host.slurm_job import SlurmJob, slurm_job
 from runners.model.errors import ExitCode, WrongInput
 from runners.model.gpus import GpuReading, GpuSnapshot, Xid
-from runners.state.decoding import read
+from runners.state.decoding import keep_what_is_read, read
 from runners.state.layout import JOB_READINGS, StateDirectory
 from runners.state.leases import live_run_ids
 
@@ -67,6 +67,7 @@ def main(argv: list[str] | None = None) -> int:
     if lock is None:
         return ExitCode.DONE
     record_owner(lock, setting())
+    keep_what_is_read()  # the plans of live runs, every second
     forget_jobs(state)
     deadline = _seconds("FRESNEL_SAMPLER_DEADLINE_S", DEADLINE_S)
     faulthandler.dump_traceback_later(deadline * OPENING_TAKES, exit=True)
@@ -170,7 +171,10 @@ class Sampler:
     def _run_lives(self) -> bool:
         if self._history.is_following:
             return True  # a run on several nodes has its locks on the first
-        runs = (self._state.run(run_id) for run_id in live_run_ids(self._state))
+        try:
+            runs = [self._state.run(run_id) for run_id in live_run_ids(self._state)]
+        except OSError:
+            return True  # that cannot be told just now
         return any(is_held(run.run_lock) or is_held(run.supervisor_lock) for run in runs)
 
 

@@ -226,7 +226,6 @@ class UsageRecorder:
         self._shown: tuple[GpuSnapshot, ...] = ()
         self._clock = clock
         self._current, self._before = recent_files(state)
-        self._plans: dict[str, tuple[int, list[OutlinedGpu]]] = {}
         self._tracks: dict[str, RunUsageTracker] = {}
         self._marked: tuple[float, dict[str, list[int]]] = (float("-inf"), {})
         self._last: float | None = None
@@ -280,7 +279,10 @@ class UsageRecorder:
 
     def _follow_runs(self, now: float, wall: float) -> None:
         """Follow the runs that hold GPUs now; close those that no longer do."""
-        live = live_run_ids(self._state)
+        try:
+            live = live_run_ids(self._state)
+        except OSError:
+            return  # as they are followed already
         holding = {run_id for run_id in live if self._gpus_of(run_id) and self._holds(run_id, now)}
         for run_id in [run_id for run_id in self._tracks if run_id not in holding]:
             self._tracks.pop(run_id).write(wall)
@@ -293,25 +295,13 @@ class UsageRecorder:
             if track is None:
                 folder = self._state.run(run_id).of_node(gpus[0].node)
                 self._tracks[run_id] = RunUsageTracker(run_id, folder, gpus, wall)
-        for run_id in self._plans.keys() - set(live):
-            del self._plans[run_id]
 
     def _gpus_of(self, run_id: str) -> list[OutlinedGpu]:
         """The GPUs in a run's plan; none while it is queued, another host's, or not written yet."""
-        path = self._state.run(run_id).plan
-        try:
-            changed = path.stat().st_mtime_ns
-            known = self._plans.get(run_id)
-            if known is None or known[0] != changed:
-                plan = read_outline(self._state.run(run_id))
-                ours = plan is not None and self._is_here(plan.origin)
-                given = plan.gpus if plan is not None and ours and not plan.is_queued else []
-                gpus = [gpu for gpu in given if gpu.node == self._rank]
-                self._plans[run_id] = (changed, gpus)
-        except OSError:
-            self._plans.pop(run_id, None)
+        plan = read_outline(self._state.run(run_id))
+        if plan is None or plan.is_queued or not self._is_here(plan.origin):
             return []
-        return self._shown_here(self._plans[run_id][1])
+        return self._shown_here([gpu for gpu in plan.gpus if gpu.node == self._rank])
 
     def _is_here(self, origin: OutlinedOrigin) -> bool:
         if self._job is not None and self._rank:

@@ -15,14 +15,16 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, NamedTuple
 
-from runners.guard.sweep_watch import SweepWatch, lock_of, read_watch
-from runners.host.files import append_event
-from runners.host.locks import acquire
+from runners.guard.sweep_watch import SweepWatch, lock_of
+from runners.host.alone import run_alone
+from runners.host.files import append_event, is_gone
 from runners.lifecycle.control.stop import request_stop
 from runners.model.endings import Ending, EndingCause
 from runners.model.errors import FresnelError
 from runners.model.run import Run
+from runners.state.decoding import read_or_raise
 from runners.state.layout import StateDirectory
+from runners.state.leases import live_run_ids
 from runners.state.runs import read_run
 from runners.watch.metrics.judging import best_metric
 from runners.watch.metrics.sample import headline
@@ -89,13 +91,29 @@ class _SweepWatcher:
         self._rule = rule
         self._metrics: dict[str, RunMetrics] = {}
         self._stopped: set[str] = set()
+        self._trouble = ""
+
+    def observe(self) -> bool:
+        """`step`; where that fails, it is said at the live runs, once, and tried again."""
+        try:
+            return self.step()
+        except OSError:
+            return True  # perhaps for a moment only
+        except Exception as error:  # the boundary: no odd file ends the rule of a whole sweep
+            live = set(self._rule.runs).intersection(live_run_ids(self._state))
+            if repr(error) != self._trouble:
+                self._trouble = repr(error)
+                text = f"the runs of sweep {self._rule.group} cannot be judged: {error!r}"
+                for run_id in live:
+                    append_event(self._state.run(run_id).supervisor_events, "alert", text=text)
+            return bool(live)
 
     def step(self) -> bool:
         """Judge the runs as they stand; False once the last of them has ended."""
         # All readers of output: who only asks whether a sweep is watched needs none of them.
         from runners.watch.metrics.run_metrics import RunMetrics
 
-        present = [run_id for run_id in self._rule.runs if self._state.run(run_id).path.is_dir()]
+        present = [run for run in self._rule.runs if not is_gone(self._state.run(run).path)]
         runs = [read_run(self._state, run_id) for run_id in present]
         for run in runs:
             if run.started is not None:
@@ -143,14 +161,19 @@ def _course(series: "Series") -> Course:
 
 def main() -> None:
     """Watch the sweep named on the command line, behind the state folder; one process at most."""
-    state, group = StateDirectory(Path(sys.argv[-2])), sys.argv[-1]
-    path = state.sweeps / f"{group}.json"
-    if acquire(lock_of(path), 0.0) is None:
-        return
-    rule = read_watch(path)
+    path = StateDirectory(Path(sys.argv[-2])).sweeps / f"{sys.argv[-1]}.json"
+    run_alone(lock_of(path), lambda: _watch(path))
+
+
+def _watch(path: Path) -> None:
+    """Watch the sweep of the file at `path`. Raises OSError where that cannot be read just now."""
+    try:
+        rule = read_or_raise(path, SweepWatch)
+    except (FileNotFoundError, ValueError):
+        rule = None
     if rule is not None:
-        watcher = _SweepWatcher(state, rule)
-        while path.exists() and watcher.step():
+        watcher = _SweepWatcher(StateDirectory(path.parents[1]), rule)
+        while not is_gone(path) and watcher.observe():
             time.sleep(_EVERY_S)
-    path.unlink(missing_ok=True)
-    lock_of(path).unlink(missing_ok=True)
+    for suffix in (".json", ".log", ".lock"):
+        path.with_suffix(suffix).unlink(missing_ok=True)

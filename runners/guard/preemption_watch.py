@@ -64,8 +64,12 @@ class PreemptionWatch:
         idle = 0
         while idle < _LEAVES_AFTER and self.state.root.is_dir():
             base = allowed_base()
-            idle = 0 if base and has_something_to_lose(self.state) else idle + 1
-            pause = self.step(base) if base else EVERY_S
+            pause = EVERY_S
+            try:
+                idle = 0 if base and has_something_to_lose(self.state) else idle + 1
+                pause = self.step(base) if base else EVERY_S
+            except OSError as error:  # which runs live cannot be told just now
+                _log(str(error))
             time.sleep(pause)
 
     def step(self, base: str) -> float:

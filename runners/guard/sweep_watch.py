@@ -1,6 +1,7 @@
 """Which sweeps are judged by the median rule, and that a process of each does so."""
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -8,9 +9,11 @@ import msgspec
 from runners.host import helpers
 from runners.host.files import replace
 from runners.host.identity import host_name
-from runners.host.locks import is_held
+from runners.host.keep_alive import KeepAlive
 from runners.state.decoding import read
 from runners.state.layout import StateDirectory
+
+_ANEW_S = 60.0
 
 
 class SweepWatch(msgspec.Struct, frozen=True):
@@ -33,15 +36,19 @@ def watch_for_hopeless(
 
 
 def ensure_sweep_watches(state: StateDirectory) -> None:
-    """Start the process of every sweep of this host that is to be watched and is not."""
+    """Start the process of every sweep of this host that is to be watched and is not.
+
+    One that ends too early is started again once a minute.
+    """
     try:
         rules = list(state.sweeps.glob("*.json"))
     except OSError:
         return
     for path in rules:
         rule = read_watch(path)
-        if rule is not None and rule.host == host_name() and not is_held(lock_of(path)):
-            helpers.spawn("watch-sweep", state.root, path.stem)
+        if rule is not None and rule.host == host_name():
+            start = partial(helpers.spawn, "watch-sweep", state.root, path.stem)
+            KeepAlive(lock_of(path), start, _ANEW_S).ensure()
 
 
 def lock_of(path: Path) -> Path:

@@ -179,8 +179,12 @@ class Watcher:
         """Watch until no run is left, or the state folder is gone."""
         empty = 0
         while empty < _LEAVES_AFTER and self.state.root.is_dir():
-            pause = self.step(time.time())
-            empty = 0 if self._watched else empty + 1
+            pause = LONGEST_PAUSE_S
+            try:
+                pause = self.step(time.time())
+                empty = 0 if self._watched else empty + 1
+            except OSError as problem:  # which runs live cannot be told just now
+                self._log(str(problem))
             time.sleep(pause)
 
     def step(self, now: float) -> float:

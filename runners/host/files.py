@@ -24,6 +24,7 @@ PLAIN_LIMIT = 64 << 20
 """Bytes: none of the files that are read whole is meant to become nearly as long."""
 
 _NUMBER_LIMIT = 4096
+_PASSING = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO, errno.ESTALE, errno.ETIMEDOUT)
 
 # Without O_NONBLOCK, opening a FIFO in place of our file would block for ever.
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
@@ -203,11 +204,21 @@ def identity_of(path: Path | str) -> tuple[int, int] | None:
     return None if found is None else (found.st_dev, found.st_ino)
 
 
-def names_in(folder: Path | str) -> list[str]:
-    """The names in a folder, sorted; none where it is not there or cannot be looked into."""
+def is_passing(error: OSError) -> bool:
+    """Whether it says nothing of what is there: in a moment it may be looked at again."""
+    return error.errno in _PASSING
+
+
+def names_in(folder: Path | str, must_know: bool = False) -> list[str]:
+    """The names in a folder, sorted; none where it is not there or cannot be looked into.
+
+    Who `must_know` that there are none has the OSError of what is passing.
+    """
     try:
         return sorted(os.listdir(folder))
-    except OSError:
+    except OSError as error:
+        if must_know and is_passing(error):
+            raise
         return []
 
 

@@ -57,10 +57,13 @@ class GpuClaims:
 
 
 def claimed(is_own: Callable[[str], bool]) -> dict[str, str]:
-    """The GPUs that runs hold which are not `is_own`, by UUID, with the user's name."""
+    """The GPUs that runs hold which are not `is_own`, by UUID, with the user's name.
+
+    Raises OSError where they cannot be looked at just now.
+    """
     found = {}
     folder = claims_folder()
-    for name in names_in(folder):
+    for name in names_in(folder, must_know=True):
         uuid, _, run = name.partition(_BETWEEN)
         user = None if is_own(run) else _user_of(folder / name)
         if user is not None and is_held(folder / name):

@@ -17,6 +17,8 @@ from runners.host.subreaper import fork_beside, no_subreaper
 ROOT = Path(__file__).resolve().parents[2]
 """The folder that holds `runners` and `tui`."""
 
+LONGEST_S = 180.0
+
 _FULL = (
     "import sys; sys.path[0] = sys.argv.pop(1); "
     "from runners.host.helpers import main_of; sys.exit(main_of('{0}')())"
@@ -258,8 +260,9 @@ def run(
 ) -> tuple[int, str]:
     """Run helper `name` to its end, in `environment` or in ours.
 
-    Returns its exit code and what it printed. One that is not done within `within_s` seconds is
-    killed. Raises OSError when fork fails.
+    Returns its exit code and what it printed. One that is not done within `within_s` seconds
+    (LONGEST_S) is killed: a suspended one, or one that a file server does not answer, holds up
+    nobody for ever. Raises OSError when fork fails.
     """
     reading, writing = os.pipe()
     pid = _fork_or_close(reading, writing)
@@ -269,9 +272,9 @@ def run(
     os.close(writing)
     # Read to the end before waiting: a helper that fills the pipe would otherwise never end.
     blocks = []
-    deadline = None if within_s is None else time.monotonic() + within_s
+    deadline = time.monotonic() + (LONGEST_S if within_s is None else within_s)
     while True:
-        left = None if deadline is None else max(0.0, deadline - time.monotonic())
+        left = max(0.0, deadline - time.monotonic())
         if not select.select([reading], [], [], left)[0]:
             os.kill(pid, signal.SIGKILL)
             break

@@ -7,25 +7,28 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from runners.host.files import closing
+from runners.host.files import closing, is_passing
 from runners.host.identity import has_our_locks, is_past
 
 _CLAIM_S = 0.25
 
 
 def is_held(path: Path) -> bool:
-    """True when some process of this host holds the exclusive lock on `path`."""
+    """True when some process of this host holds the exclusive lock on `path`.
+
+    So it is of one that cannot be looked at just now: out of descriptors, nothing is seen free.
+    """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError:
-        return False
+    except OSError as error:
+        return is_passing(error)
     try:
         # A shared probe: two probes never mistake each other for a holder.
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
-    except OSError:
-        return False
+    except OSError as error:
+        return is_passing(error)
     finally:
         os.close(descriptor)
     return False

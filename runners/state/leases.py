@@ -3,12 +3,13 @@
 And which host a run belongs to: locks are seen by all containers of a machine, pids are not.
 """
 
+import os
 from collections.abc import Callable, Collection
 from pathlib import Path
 
 import msgspec
 
-from runners.host.files import names_in
+from runners.host.files import is_passing, names_in, open_plain
 from runners.host.identity import boot_id, has_our_locks, host_name, is_past
 from runners.host.locks import is_held
 from runners.host.procfs import is_zombie, marked_processes, start_ticks
@@ -61,7 +62,10 @@ def boot_of(plan: LaunchPlan | None, record: RunRecord | None) -> str:
 
 
 def live_run_ids(state: StateDirectory) -> list[str]:
-    """Ids of the runs whose ending is not recorded yet, oldest first."""
+    """Ids of the runs whose ending is not recorded yet, oldest first.
+
+    Raises OSError where they cannot be listed for a moment: none would be taken for idleness.
+    """
     return _names(state.live)
 
 
@@ -102,7 +106,7 @@ def _is_pending(run: RunDirectory) -> bool:
 def held_leases(state: StateDirectory, unbegun: Collection[str] = ()) -> dict[str, list[Lease]]:
     """All leases of this host by GPU UUID; a GPU that nobody holds has no entry.
 
-    Runs that are `unbegun` are not looked at.
+    Runs that are `unbegun` are not looked at. Raises OSError where a plan cannot be read just now.
     """
     leases: dict[str, list[Lease]] = {}
     # Only live runs are looked at, so the cost does not grow with the number of ended ones.
@@ -133,8 +137,17 @@ def _leased(
     boundary = ReadBoundary(run.path)
     outline = boundary.read("plan.json", lambda: read_outline(run), None)
     if outline is None:
+        _raise_what_passes(run.plan)
         return None
     return outline if boundary.read("its locks", lambda: is_held(run, outline), True) else None
+
+
+def _raise_what_passes(path: Path) -> None:
+    try:
+        os.close(open_plain(path))
+    except OSError as error:
+        if is_passing(error):
+            raise
 
 
 def _holds(run: RunDirectory, _: PlanOutline) -> bool:
@@ -178,4 +191,4 @@ def _followed_lives(run: RunDirectory) -> bool:
 
 
 def _names(folder: Path) -> list[str]:
-    return [name for name in names_in(folder) if not name.startswith(".")]
+    return [name for name in names_in(folder, must_know=True) if not name.startswith(".")]

@@ -121,8 +121,7 @@ def derive_state(
         if is_damaged:
             return _judge_by_exit(directory)
         if _survives_reboot(plan, record) and _is_marked_live(directory):
-            problem = run_permission_problem(directory)
-            coming = f"is not adopted: {problem}" if problem else "will be queued again"
+            coming = _or_refused(directory, "will be queued again", "is not adopted")
             return Status(State.ORPHANED, None, f"host restarted; it {coming}")
         return _ended(State.LOST, {"cause": EndingCause.REBOOTED})
     if holds_gpus(directory):
@@ -141,12 +140,18 @@ def derive_state(
         return Status(recorded, None, f"{adoption} {where}")
     # The waiter wrote the exit code, and the supervisor that would record it died.
     if directory.exit.exists() and _is_marked_live(directory):
-        return Status(recorded, None, "has ended; its ending is about to be recorded")
+        coming = _or_refused(directory, "is about to be recorded", "is not recorded")
+        return Status(recorded, None, f"has ended; its ending {coming}")
     if is_damaged:
         return _judge_by_exit(directory)
     if record is None or record.started is None:
         return _ended(State.FAILED, {"cause": EndingCause.INTERRUPTED})
     return _ended(*vanished_ending(directory))
+
+
+def _or_refused(directory: RunDirectory, coming: str, refused: str) -> str:
+    problem = run_permission_problem(directory)
+    return f"{refused}: {problem}" if problem else coming
 
 
 def _recorded(directory: RunDirectory, record: RunRecord | None) -> State:

@@ -18,7 +18,7 @@ from runners.lifecycle.launch import adopt as adopting
 from runners.lifecycle.launch import dispatch as dispatching
 from runners.lifecycle.launch.adopt import adopt_orphans
 from runners.lifecycle.supervisor.program_start import draft_of
-from runners.model.errors import FresnelError
+from runners.model.errors import ExitCode, FresnelError
 from runners.state.layout import RunDirectory
 from runners.state.leases import holds_gpus, live_run_ids
 from runners.state.runs import read_run
@@ -313,6 +313,24 @@ def test_an_orphan_of_another_host_is_not_adopted_here(cli: CommandLine) -> None
     assert not is_held(run.supervisor_lock)
     cli.run("stop", run.id, "--force", "--wait", FRESNEL_HOST="box-a")
     assert cli.status(run)["state"] == "stopped"
+
+
+@pytest.mark.parametrize("has_ended", [False, True])
+def test_nobody_waits_for_an_ending_that_nobody_may_record(
+    cli: CommandLine, has_ended: bool
+) -> None:
+    run, gate = gated(cli, 0)
+    cli.kill_supervisor(run)
+    run.path.chmod(0o770)
+    if has_ended:
+        gate.write_text("go")
+        eventually(lambda: not holds_gpus(run), what="an ended program")
+    said = cli.run("wait", run.id, exits=ExitCode.DENIED).stderr
+    assert str(run.path) in said and "0770" in cli.status(run)["reason"]
+    run.path.chmod(0o700)
+    if not has_ended:
+        gate.write_text("go")
+    assert cli.run("wait", run.id).stderr
 
 
 @pytest.mark.parametrize("damage", [b"", b"{", b'{"state": "run'])

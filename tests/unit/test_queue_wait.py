@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import signal
+import sys
 from collections.abc import Sequence
 from itertools import pairwise
 from types import SimpleNamespace
@@ -54,6 +55,16 @@ def test_one_that_was_killed_is_asked_again_with_the_reason_told(
     assert replan(run, {}, wakeups, told.append) == {"A": "b"}
     assert asked == ["replan"] * 3
     assert ["exit code -9" in text for text in told] == [True, True]
+
+
+def test_one_that_hangs_is_killed_and_asked_again(
+    monkeypatch: pytest.MonkeyPatch, run: RunDirectory, wakeups: WakeupLoop
+) -> None:
+    asleep = [sys.executable, "-S", "-c", "import time; time.sleep(300)"]
+    monkeypatch.setattr(helpers, "command", lambda *_: asleep)
+    monkeypatch.setattr(helpers, "LONGEST_S", 0.1)
+    assert has_stepped(run) is None
+    assert replan(run, {}, wakeups, lambda _: run.stop.touch()) is None
 
 
 def test_a_refusal_is_believed_at_once(

@@ -1,10 +1,13 @@
 """A sweep's watcher on runs as they lie on disk: whom it stops, by what, and how often."""
 
+import errno
 import json
 import math
 import os
+import select
+import subprocess
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import msgspec
@@ -14,13 +17,13 @@ from runners.guard.hopeless import Course, _SweepWatcher, hopeless, main
 from runners.guard.sweep_watch import SweepWatch, ensure_sweep_watches, lock_of
 from runners.host import helpers
 from runners.host.identity import boot_id, host_name
-from runners.host.locks import acquire
+from runners.host.locks import acquire, claim, is_held
 from runners.model.plan import Origin
 from runners.model.run import RunRecord
 from runners.model.states import State
 from runners.state.codec import read_intent
 from runners.state.layout import RunDirectory, StateDirectory
-from tests.support import make_plan
+from tests.support import CEILING_S, begun, make_plan
 
 GOOD = (0.5, 0.4, 0.3, 0.2, 0.1)
 BAD = (0.9, 0.9, 0.9, 0.9, 0.9)
@@ -30,6 +33,13 @@ Write = Callable[[int, Sequence[float], bool], RunDirectory]
 @pytest.fixture
 def state(tmp_path: Path) -> StateDirectory:
     return StateDirectory(tmp_path / "state").create()
+
+
+@pytest.fixture
+def here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A helper's `main` in this process leaves its terminal and folder as they are."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("runners.host.alone.leave_terminal", lambda _: None)
 
 
 @pytest.fixture
@@ -114,6 +124,7 @@ def test_the_watch_ends_with_the_last_run(state: StateDirectory, write: Write) -
     assert not watcher_of(state, [], "").step()
 
 
+@pytest.mark.usefixtures("here")
 @pytest.mark.parametrize("is_damaged", [False, True])
 def test_a_watch_that_is_over_leaves_nothing(
     state: StateDirectory, write: Write, monkeypatch: pytest.MonkeyPatch, is_damaged: bool
@@ -134,6 +145,81 @@ def test_a_watch_that_is_over_leaves_nothing(
     assert not list(state.sweeps.iterdir())
 
 
+@pytest.mark.usefixtures("here")
+@pytest.mark.parametrize("number", [errno.ESTALE, errno.EIO, errno.EMFILE])
+def test_a_rule_that_cannot_be_read_for_a_moment_stays(
+    state: StateDirectory, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    state.sweeps.mkdir(exist_ok=True)
+    path = state.sweeps / "g.json"
+    path.write_bytes(msgspec.json.encode(SweepWatch("g", ("a",), host_name(), "loss")))
+
+    def refuse(*_: object) -> bytes:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr("sys.argv", ["watch-sweep", str(state.root), "g"])
+    monkeypatch.setattr("runners.state.decoding.read_plain", refuse)
+    with suppress(OSError):
+        main()
+    assert path.exists()
+
+
+def test_what_cannot_be_judged_is_said_once_and_ends_with_its_runs(
+    state: StateDirectory, write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = write(0, GOOD, True)
+    state.live_marker(run.id).touch()
+    watcher = watcher_of(state, [run], "loss")
+
+    def odd(*_: object) -> bool:
+        raise ZeroDivisionError("odd")
+
+    monkeypatch.setattr(watcher, "step", odd)
+    assert watcher.observe() and watcher.observe()
+    (event,) = [json.loads(line) for line in run.supervisor_events.read_text().splitlines()]
+    assert event["type"] == "alert" and "odd" in event["text"]
+    state.live_marker(run.id).unlink()
+    assert not watcher.observe()
+
+
+def test_a_watch_that_dies_young_is_not_started_by_every_look(
+    state: StateDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state.sweeps.mkdir(exist_ok=True)
+    path = state.sweeps / "g.json"
+    path.write_bytes(msgspec.json.encode(SweepWatch("g", ("a",), host_name(), "loss")))
+    started: list[str] = []
+
+    def dies(_name: str, _root: Path, group: str) -> None:
+        descriptor = claim(lock_of(path))
+        assert descriptor is not None
+        os.close(descriptor)
+        started.append(group)
+
+    monkeypatch.setattr(helpers, "spawn", dies)
+    for _ in range(3):
+        ensure_sweep_watches(state)
+    assert started == ["g"]
+
+
+def test_a_watch_does_not_keep_the_output_of_whoever_starts_it(
+    state: StateDirectory, write: Write
+) -> None:
+    run = write(0, GOOD, True)
+    state.sweeps.mkdir(exist_ok=True)
+    path = state.sweeps / "g.json"
+    path.write_bytes(msgspec.json.encode(SweepWatch("g", (run.id,), host_name(), "loss")))
+    with begun(helpers.command("watch-sweep", state.root, "g"), stdout=subprocess.PIPE) as watching:
+        assert watching.stdout is not None
+        try:
+            ready, _, _ = select.select([watching.stdout], [], [], CEILING_S)
+            assert ready and watching.stdout.read() == b"", "it is closed while the watch goes on"
+            assert watching.poll() is None and is_held(lock_of(path))
+        finally:
+            path.unlink()
+
+
+@pytest.mark.usefixtures("here")
 def test_a_watch_whose_file_was_removed_ends(
     state: StateDirectory, write: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -102,6 +102,8 @@ def run_wait(arguments: argparse.Namespace) -> int:
     state = StateDirectory()
     ended, runs = [], find_runs(state, arguments.runs)
     for named in runs:
+        if named.is_live and named.reason:
+            echo(f"{named.id} {named.state}: {named.reason}")  # what is waited for
         run = wait_until_ended(state, named.id)
         ended.append(run)
         if not arguments.json:

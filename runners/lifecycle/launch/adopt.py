@@ -7,7 +7,7 @@ import os
 from collections.abc import Sequence
 from contextlib import suppress
 
-from runners.host.files import names_in
+from runners.host.files import is_gone, names_in
 from runners.host.identity import host_name
 from runners.host.locks import is_held, is_held_beside
 from runners.host.slurm_job import slurm_job
@@ -60,7 +60,7 @@ def adopt(state: StateDirectory, run_id: str) -> None:
     """
     directory = state.run(run_id)
     # Somebody removed the folder by hand: without this its marker would stay for ever.
-    if not directory.path.is_dir():
+    if is_gone(directory.path):
         state.live_marker(run_id).unlink(missing_ok=True)
         return
     refuse_untrusted_run(directory)
@@ -70,7 +70,7 @@ def adopt(state: StateDirectory, run_id: str) -> None:
 def _is_ours(state: StateDirectory, run_id: str) -> bool:
     run = read_run(state, run_id)
     directory = state.run(run_id)
-    trusted = not directory.path.is_dir() or not run_permission_problem(directory)
+    trusted = is_gone(directory.path) or not run_permission_problem(directory)
     if not trusted or home_of(run) != host_name() or is_job(run.plan):
         return False
     if run.record is not None and is_held_beside(directory.run_lock, run.record.boot_id):

@@ -7,6 +7,7 @@ import errno
 import os
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from runners.host.clock import moment_now
@@ -189,7 +190,9 @@ class AttemptStarter:
         if not uuids:
             return
         self.claims.take(uuids)
-        others = claimed(lambda run: self.directory.home.run(run).path.exists())
+        others: dict[str, str] = {}
+        with suppress(OSError):
+            others = claimed(lambda run: self.directory.home.run(run).path.exists())
         for user in sorted({others[uuid] for uuid in uuids if uuid in others}):
             text = f"a GPU of this run is held by a run of user {user}, too"
             append_event(self.directory.supervisor_events, "alert", text=text)
