@@ -32,6 +32,7 @@ HARDWARE_XIDS = frozenset({46, 48, 62, 64, 74, 79, 95, 109, 110, 119, 120, 136, 
 _LONGEST = 240
 _END = 64 << 10
 """Bytes of a log in which the words of a program that refuses are looked for."""
+_KILLED = re.compile(r"(?:Kill(?:ed)? process |oom-kill:.*\bpid=)(\d{1,9})\b")
 _OPTIONAL = re.compile(r"\[([^][]*)\]")
 _FIELD = re.compile(r"\{(\w+)\}")
 _SIGNAL_KINDS = {
@@ -58,7 +59,7 @@ _UNKNOWN_SIGNALS = {
 }
 _SUDDEN = {"SIGKILL", "SIGSEGV", "SIGBUS", "SIGILL", "SIGFPE"}
 """Ends that leave no words, so that what stands in the output is the other ranks' surprise."""
-_REFUSAL = re.compile(rb"(?mi)^(?:\[\w*?(?P<rank>\d+)\]: ?)?(?:\S+: )?error: (?P<what>.+)")
+_REFUSAL = re.compile(rb"(?mi)^(?:\[\w*?(?P<rank>\d{1,5})\]: ?)?(?:\S+: )?error: (?P<what>.+)")
 REFUSED_SETTINGS = "settings_refused"
 """The class of a program that says what is wrong with its settings or data, and exits with 2."""
 _EXITS = {
@@ -170,8 +171,8 @@ def _memory_killer(
 
 
 def _names_ours(line: str, evidence: Evidence) -> bool:
-    parts = line.replace("=", " ").replace(",", " ").split()
-    return any(str(pid) in parts for pid in evidence.pids)
+    killed = _KILLED.search(line)
+    return killed is not None and int(killed[1]) in evidence.pids
 
 
 def _hardware(evidence: Evidence, looked: tuple[str, ...]) -> Diagnosis | None:
@@ -194,7 +195,8 @@ def _error_file(
 ) -> Diagnosis | None:
     """The earliest error file, or torchrun's report of one, whose message is a known cause."""
     name = "the earliest error file"
-    parts = [LogPart(name, error.message.encode(), 0, error.rank) for error in evidence.errors]
+    texts = [(error.message.encode("utf-8", "replace"), error.rank) for error in evidence.errors]
+    parts = [LogPart(name, text, 0, rank) for text, rank in texts]
     reported = first_failure(evidence.logs)
     for part in [*parts, reported] if reported is not None else parts:
         suspects = find_suspects([part], signatures)

@@ -26,7 +26,7 @@ HEAD_BYTES = 128 << 10
 TAIL_BYTES = 1 << 20
 _RANK_LOG_BYTES = 128 << 10
 _MOST_FILES = 256
-_KERNEL = re.compile(r"oom-kill:|ut of memory: Kill|invoked oom-killer|NVRM: Xid")
+_KERNEL = re.compile(r"oom-kill:|ut of memory: Kill|invoked oom-killer")
 _RANK_FOLDER = re.compile(r"\d{1,5}")
 
 
@@ -141,7 +141,7 @@ def _error_files(folder: Path, begun: float) -> Iterator[RankError]:
         stamp = extra.get("timestamp") if isinstance(extra, dict) else None
         try:
             moment = float(stamp)  # type: ignore[arg-type]
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             moment = modified_at(path)
         name = path.parent.name
         rank = int(name) if _RANK_FOLDER.fullmatch(name) else None
@@ -174,7 +174,7 @@ def _xids(folder: Path, run: Run) -> tuple[Xid, ...]:
 
 
 def _kernel_lines(run: Run) -> Iterator[str]:
-    """The kernel's records of memory and GPUs in the run's time; none where they may not be read.
+    """The kernel's records of its memory killer in the run's time; none where they may not be read.
 
     Record form: `priority,sequence,microseconds since boot,flags;text` (kernel: ABI dev-kmsg).
     """

@@ -17,7 +17,7 @@ from runners.model.run import Run
 _FAR = 64 << 20
 """Bytes before a line that are looked through to count it: a screen can show no such number."""
 _NEAR = 1 << 20
-_QUOTING = ("cause", "message", "remedy", "line", "rests_on", "looked_at")
+_QUOTING = ("cause", "title", "message", "remedy", "line", "rests_on", "looked_at")
 """Fields of verdicts that may quote what a program wrote."""
 
 

@@ -13,7 +13,7 @@ from runners.host.mounts import mount_point, silent_server
 from runners.model.run import Run
 
 KIND = "disk_full"
-_PATH = re.compile(r"""(?<![\w./])/[^\s'"’”`,;:()\[\]]+""")
+_PATH = re.compile(r"""(?<![\w./])/[^\s\0'"’”`,;:()\[\]]+""")
 _LEAST = 1 << 20
 """Bytes: with less, and less than a hundredth of all, a disk takes no file worth the name."""
 
@@ -92,7 +92,7 @@ def _is_full(folder: Path) -> bool:
         return False
     size = found.f_frsize * found.f_blocks
     free = found.f_frsize * found.f_bavail
-    # /proc and the like have no blocks at all.
-    return bool(size) and (
+    # /proc and the like have no blocks at all; an image that is only read has none free.
+    return bool(size and not found.f_flag & os.ST_RDONLY) and (
         free < min(_LEAST, size // 100) or bool(found.f_files and not found.f_favail)
     )

@@ -9,14 +9,12 @@ from typing import Any
 import msgspec
 
 from runners.diagnosis.remedy_names import REMEDIES
-from runners.host.files import read_plain, replace, stamp_of
+from runners.host.files import replace, stamp_of
 from runners.model.errors import WrongInput
 from runners.state.decoding import read
 from runners.state.layout import StateDirectory, config_dir
 
 SHIPPED = Path(__file__).with_name("signatures.yaml")
-_LONGEST_FILE = 1 << 20
-"""Bytes; reading takes a second for as much."""
 
 
 class Tier(IntEnum):
@@ -135,7 +133,7 @@ def problem_of(signature: Signature) -> str:
     compiled = []
     for pattern in signature.patterns:
         try:
-            compiled.append(re2.compile(pattern, options))
+            compiled.append(re2.compile(f"(?:{pattern})", options))  # as it is searched
         except re2.error as error:
             reason = error.args[0]
             text = reason.decode(errors="replace") if isinstance(reason, bytes) else str(reason)
@@ -152,14 +150,9 @@ def problem_of(signature: Signature) -> str:
 
 
 def _entries(path: Path) -> list[Any]:
-    import yaml  # only where a verdict is asked for
+    from runners.presets.reading.yaml_lines import read_yaml  # only where a verdict is asked for
 
-    try:
-        # The parser in C is ten times as fast; not every build of PyYAML has it.
-        loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-        content = yaml.load(read_plain(path, _LONGEST_FILE).decode(), Loader=loader)
-    except (OSError, UnicodeDecodeError, RecursionError, yaml.YAMLError) as error:
-        raise WrongInput(f"{path}: {error}", "it must be a YAML list of signatures") from error
+    content, _ = read_yaml(path)
     if not isinstance(content, list):
         raise WrongInput(f"{path}: not a list", f"begin each signature with `- id:`, as {SHIPPED}")
     return content

@@ -24,7 +24,7 @@ from runners.diagnosis.stack_parts import (
     kernel_lines,
 )
 from runners.host.clock import local_time
-from runners.host.files import names_in, read_text, replace
+from runners.host.files import is_file, names_in, read_text, replace
 from runners.host.procfs import command_of
 from runners.state.decoding import read
 from runners.state.layout import RunDirectory
@@ -38,7 +38,7 @@ WITHIN_S = 6.0
 ALL_RANKS = "all.txt"
 """The file in a folder of stacks that has those of every rank."""
 _DUMP = "stacks.json"
-_FRAME = re.compile(r'^\s*File "(?P<file>.+)", line (?P<line>\d+|\?\?\?) in (?P<function>.+)$')
+_FRAME = re.compile(r'^\s*File "(?P<file>.+)", line (?P<line>\d{1,9}|\?\?\?) in (?P<function>.+)$')
 _THREAD = re.compile(r"^(?P<current>Current thread|Thread) (?P<name>0x\w+)")
 
 
@@ -252,7 +252,7 @@ def _stderr_of(pid: int) -> Path | None:
         path = Path(f"/proc/{pid}/fd/2").readlink()
     except OSError:
         return None
-    return path if path.is_file() else None
+    return path if is_file(path) else None
 
 
 def _text(

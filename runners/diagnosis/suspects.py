@@ -52,9 +52,10 @@ _OPTIONAL = re.compile(
 _NOT_GOT_OVER = re.compile(rb"Caught \w+ in (?:\w+ )|Exception ignored in")
 _LATER_ERROR = re.compile(rb"During handling of the above exception, another exception occurred")
 _ROOT_CAUSE = re.compile(
-    rb"Root Cause \(first observed failure\).*?rank\s*: (\d+).*?exitcode\s*: (-?\d+)", re.DOTALL
+    rb"Root Cause \(first observed failure\).*?rank\s*: (\d{1,9}).*?exitcode\s*: (-?\d{1,9})",
+    re.DOTALL,
 )
-_CHILD_EXIT = re.compile(rb"failed \(exitcode: (-?\d+)\) local_rank: (\d+)")
+_CHILD_EXIT = re.compile(rb"failed \(exitcode: (-?\d{1,9})\) local_rank: (\d{1,9})")
 _ERROR_LINE = re.compile(
     rb"^(?:\[[^\]\n]*\]:? ?)*(?:[A-Za-z_]\w*\.)*"
     rb"((?:[A-Z]\w*)?Exception|[A-Z]\w*(?:Error|Exit|Fault|Failure))(?:: [^\n]*)?$",
@@ -283,7 +284,7 @@ def unknown_error(
     for part in parts:
         data, _ = after_progress(part.data)
         for found in _ERROR_LINE.finditer(data):
-            line = found[0]
+            line = found[0][:_LONGEST_LINE]
             tag = _RANK.search(line)
             after = data[found.end() + 1 : found.end() + 2048]
             if (
@@ -340,13 +341,14 @@ def behind_rank(suspects: Iterable[Suspect], processes: int = 0) -> tuple[int, s
     with the smallest sequence number.
     """
     timeouts = [suspect for suspect in suspects if suspect.tier is Tier.COLLECTIVE]
-    named = next((suspect for suspect in timeouts if "absent" in suspect.fields), None)
-    if named is not None:
-        return int(named.fields["absent"]), "named as the one that did not come"
+    named = [rank for suspect in timeouts if (rank := _number(suspect, "absent")) is not None]
+    if named:
+        return named[0], "named as the one that did not come"
     numbers: dict[int, int] = {}
     for suspect in timeouts:
-        if suspect.rank is not None and "sequence" in suspect.fields:
-            numbers.setdefault(suspect.rank, int(suspect.fields["sequence"]))
+        number = _number(suspect, "sequence")
+        if suspect.rank is not None and number is not None:
+            numbers.setdefault(suspect.rank, number)
     reported = {suspect.rank for suspect in timeouts if suspect.rank is not None}
     silent = sorted(set(range(processes)) - reported)
     if reported and len(silent) == 1 and processes > 2:
@@ -355,3 +357,9 @@ def behind_rank(suspects: Iterable[Suspect], processes: int = 0) -> tuple[int, s
     if len(ranked) < 2 or numbers[ranked[0]] == numbers[ranked[1]]:
         return None
     return ranked[0], f"furthest behind, at sequence {numbers[ranked[0]]:,}"
+
+
+def _number(suspect: Suspect, name: str) -> int | None:
+    """What a named group found, where that is a whole number: a user's own may find any text."""
+    text = suspect.fields.get(name, "")
+    return int(text) if text.isdecimal() else None

@@ -117,6 +117,16 @@ def test_a_file_nested_without_end_is_refused_in_words(tmp_path: Path, text: str
         read_yaml(path)
 
 
+@pytest.mark.parametrize(
+    "text", ['a: "\\0"', 'a: "\\ud800"', '"\\0": 1', "!!int a: 1", "!!bool a: 1"]
+)
+def test_a_text_that_no_file_or_command_can_hold_is_refused(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "odd.yaml"
+    path.write_text(text)
+    with pytest.raises(WrongInput, match=r"odd\.yaml:1: .* is not a valid"):
+        read_yaml(path)
+
+
 def test_a_preset_can_run_no_code(tmp_path: Path) -> None:
     path, proof = tmp_path / "evil.yaml", tmp_path / "proof"
     path.write_text(

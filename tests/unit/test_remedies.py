@@ -86,7 +86,8 @@ def test_half_the_batch_and_the_rate_by_the_rule(
 def test_a_batch_of_one_is_not_halved_and_a_minimum_holds() -> None:
     assert "one sample already" in declined("half-batch", case(parameter("bs", 1)))
     assert "expected at least 8" in declined("half-batch", case(parameter("bs", 8, minimum=8)))
-    assert "left to the program" in declined("half-batch", case(parameter("bs", None, type="int")))
+    for value in (None, -1, float("inf"), float("nan")):
+        assert "left to the program" in declined("half-batch", case(parameter("bs", value)))
 
 
 def test_the_flags_of_a_bare_command() -> None:
@@ -124,6 +125,10 @@ def test_mixed_precision_where_the_program_has_it() -> None:
     )
     old = case(parameter("precision", "fp32", **choices), gpu="Tesla V100")
     assert treated("mixed-precision", old)["precision"] == "fp16"
+    for gpu in ("Quadro RTX 5000", "NVIDIA GeForce RTX 4090", "NVIDIA RTX 4000 Ada Generation"):
+        wanted = "fp16" if "Quadro" in gpu else "bf16"
+        given = case(parameter("precision", "fp32", **choices), gpu=gpu)
+        assert treated("mixed-precision", given)["precision"] == wanted
     assert "already" in declined("mixed-precision", case(parameter("precision", "bf16", **choices)))
     assert treated("mixed-precision", case(parameter("amp", False)))["amp"] is True
     assert "no parameter" in declined("mixed-precision", case())

@@ -51,6 +51,7 @@ def test_a_user_s_signature_takes_the_place_of_a_shipped_one(tmp_path: Path) -> 
     "change, words",
     [
         ({"patterns": ["("]}, "no regular expression"),
+        ({"patterns": [r"\Qteapot"]}, "no regular expression"),
         ({"patterns": [".*"]}, "matches every line"),
         ({"samples": ["nothing of it"]}, "no pattern matches the sample"),
         ({"non_matches": ["teapot 3 is empty"]}, "matches the non-match"),
@@ -72,10 +73,26 @@ def test_a_mistake_is_named_with_its_file_and_entry(
 
 def test_a_file_that_is_no_list_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "signatures.yaml"
-    for text in ("id: x", "- [", ""):
+    for text in ("id: x", "- [", "", "- !!int x", "- !!timestamp x", "- id: !!bool maybe"):
         path.write_text(text)
         with pytest.raises(WrongInput):
             load_signatures(path)
+
+
+def test_a_date_is_a_text_as_good_as_any(tmp_path: Path) -> None:
+    (tmp_path / "signatures.yaml").write_text(
+        yaml.safe_dump([OWN]).replace("teapot\n", "2026-13-45\n")
+    )
+    assert read_signatures(tmp_path / "signatures.yaml")[0].id == "2026-13-45"
+
+
+@pytest.mark.parametrize("group", ["absent", "sequence"])
+def test_a_group_that_finds_no_number_names_no_rank(tmp_path: Path, group: str) -> None:
+    own = OWN | {"patterns": [rf"teapot (?P<{group}>\w+) is empty"], "tier": "collective"}
+    signatures = load_signatures(write(tmp_path / "signatures.yaml", own))
+    lines = b"".join(b"[rank%d]: teapot two is empty\n" % rank for rank in range(2))
+    found = diagnose(Evidence(exit_code=1, logs=(LogPart("output.log", lines),)), signatures)
+    assert (found.kind, found.rank) == ("teapot_empty", 0)
 
 
 def test_two_entries_may_not_share_an_id(tmp_path: Path) -> None:

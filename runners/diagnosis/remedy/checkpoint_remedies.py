@@ -5,6 +5,7 @@ import os
 from pathlib import Path
 
 from runners.diagnosis.remedy.case import Case, FileWork, Unfit
+from runners.host.files import is_file, modified_at
 from runners.host.newest_file import by_time_and_number, first_whole, matching_files
 from runners.lifecycle.control.resume import as_told_before, resume_run
 from runners.lifecycle.launch.interpreter import interpreter_of
@@ -58,7 +59,7 @@ def _from_copy(case: Case, do: str, word: str) -> Case:
     source = named_checkpoint(case.spec, folder)
     if source is None:
         raise Unfit("no parameter of it names a checkpoint")
-    if not source.is_file():
+    if not is_file(source):
         raise Unfit(f"{source}: no such file")
     environment = {**os.environ, **case.plan.environment}
     interpreter = interpreter_of(case.plan.argv, environment, folder)
@@ -67,9 +68,10 @@ def _from_copy(case: Case, do: str, word: str) -> Case:
     target = source.with_name(f"{source.stem}_{word}{source.suffix}")
     treated = _from(case, target)
     # Beside the original, never in its place: a remedy must not destroy the only checkpoint.
-    if target.exists() and target.stat().st_mtime >= source.stat().st_mtime:
+    made = modified_at(target)
+    if made and made >= modified_at(source):
         return treated  # made before
-    if target.exists():
+    if made:
         raise Unfit(f"{target} is older than {source.name}: move it away")
     work = FileWork(do, str(source), str(target), str(interpreter))
     return treated._replace(work=(*case.work, work))

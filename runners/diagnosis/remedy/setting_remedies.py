@@ -20,7 +20,8 @@ PRECISION = ("precision", "mixed_precision")
 SWITCHES = ("amp", "bf16", "fp16", "use_amp")
 WORKERS = ("workers", "num_workers", "n_workers", "dataloader_num_workers")
 _HAS_BF16 = re.compile(
-    r"\b(?:[AH]100|H200|GH200|B[123]00|L40?S?|A[3-6]0(?:00)?)\b|RTX [345]0|MI[23]\d\d"
+    r"\b(?:[AH]100|H200|GH200|B[123]00|L40?S?|A[3-6]0(?:00)?|RTX [345]0[5-9]0)\b"
+    r"|Ada Generation|MI[23]\d\d"
 )
 """Names of GPUs that compute in bf16: Ampere and newer, MI200 and newer (vendors' data sheets)."""
 
@@ -169,9 +170,10 @@ def _known_rate(case: Case, parameter: Parameter) -> float:
 
 def _number(parameter: Parameter) -> float:
     value = parameter.value
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise Unfit(f"{parameter.name} was left to the program, and nobody says what that is")
-    return value
+    if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < math.inf:
+        return value
+    # -1 is many programs' word for that.
+    raise Unfit(f"{parameter.name} was left to the program, and nobody says what that is")
 
 
 def _half(value: int) -> int:

@@ -60,10 +60,19 @@ def _construct_int(loader: CoreLoader | FastLoader, node: yaml.ScalarNode) -> in
     return int(text, {"0o": 8, "0x": 16}.get(text[:2].lower(), 10))
 
 
+def _construct_text(loader: CoreLoader | FastLoader, node: yaml.ScalarNode) -> str:
+    """A text that commands, paths and files can hold: no null byte, no half of a character."""
+    text = str(loader.construct_scalar(node))
+    if b"\0" in text.encode():
+        raise ValueError(text)
+    return text
+
+
 for _loader in (CoreLoader, FastLoader):
     for _tag, _pattern, _first in _CORE_SCHEMA:
         _loader.add_implicit_resolver(_tag, _pattern, _first)
     _loader.add_constructor("tag:yaml.org,2002:int", _construct_int)
+    _loader.add_constructor("tag:yaml.org,2002:str", _construct_text)
 
 
 def read_yaml(path: Path) -> tuple[Any, Lines]:
@@ -129,6 +138,10 @@ def _build(
         return _build_mapping(loader, node, key, lines, path)
     if isinstance(node, yaml.SequenceNode):
         return [_build(loader, child, (*key, i), lines, path) for i, child in enumerate(node.value)]
+    return _constructed(loader, node, path)
+
+
+def _constructed(loader: CoreLoader | FastLoader, node: yaml.Node, path: Path) -> Any:
     try:
         return loader.construct_object(node, deep=True)
     except (ValueError, LookupError, AttributeError, TypeError):
@@ -148,7 +161,7 @@ def _build_mapping(
 ) -> dict[str, Any]:
     result: dict[str, Any] = {}
     for key_node, value_node in node.value:
-        name = loader.construct_object(key_node, deep=True)
+        name = _constructed(loader, key_node, path)
         line = key_node.start_mark.line + 1
         if not isinstance(name, Hashable) or isinstance(name, (tuple, list, dict)):
             raise WrongInput(f"{path}:{line}: a key must be a word, not {type(name).__name__}")
