@@ -60,6 +60,23 @@ def test_from_an_address_to_a_run_and_only_what_changed_again(
     line.run("up", "--gpus", "0", "rented", "mine", exits=2)
 
 
+def test_of_two_at_once_on_a_new_machine_the_second_changes_nothing(
+    line: CommandLine, rent: Callable[..., RentedMachine], program: Path
+) -> None:
+    machine = rent()
+    words = [machine.address, *machine.options, "--as", "rented", "--python", sys.executable]
+    first = Terminal(["env", "-C", str(program), *line.begins, "up", *words, "mine", "--follow"])
+    try:
+        first.wait_for(r"\[y/N\]")
+        line.run("up", *words, "mine", exits=4)
+        first.press("y", "Enter")
+        first.wait_for("trains 1")
+        first.wait_end()
+    finally:
+        first.close()
+    assert RemoteRegistry(line.state).find("rented").installed
+
+
 def test_it_asks_once_and_says_what_each_step_will_do(
     line: CommandLine, rent: Callable[..., RentedMachine], program: Path
 ) -> None:

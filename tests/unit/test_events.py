@@ -214,7 +214,7 @@ def test_a_resumed_run_counts_its_pace_from_its_own_start(path: Path) -> None:
     assert list(stream.trend) == [0.5] * 3
 
 
-def test_summary_images_and_epoch_values_are_kept(path: Path) -> None:
+def test_summary_newest_image_and_epoch_values_are_kept(path: Path) -> None:
     path.write_bytes(
         line("epoch", epoch=1, values={"held_out_psnr": 20.0})
         + line("image", path="a.png")
@@ -223,6 +223,6 @@ def test_summary_images_and_epoch_values_are_kept(path: Path) -> None:
     )
     stream = EventStream(path)
     stream.poll()
-    assert stream.images == ["a.png", "b.png"]
+    assert stream.images == ["b.png"]
     assert stream.summary == {"held_out_psnr": 21.0, "loss": None}
     assert repr(stream.metrics) == repr({"held_out_psnr": 21.0, "loss": math.nan})

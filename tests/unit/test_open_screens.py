@@ -73,6 +73,25 @@ async def test_j_and_k_move_in_every_list(
         assert names.highlighted == 0
 
 
+async def test_a_key_is_for_the_machine_that_it_was_pressed_on_or_for_none() -> None:
+    lines = [MachineLine(name, "up", True) for name in ("b", "c", "d")]
+    answers: list[tuple[str, str] | None] = []
+    app = App[None]()
+    async with app.run_test() as pilot:
+        screen = MachinesScreen(lambda: list(lines), read_only=False)
+        await app.push_screen(screen, answers.append)
+        await pilot.press("home", "j")
+        lines.insert(0, MachineLine("a", "up", True))
+        screen._refresh()
+        assert screen.query_one(OptionList).highlighted == 2
+        del lines[2]
+        screen._refresh()
+        await pilot.press("e", "enter")
+        assert not answers and screen.is_current
+        await pilot.press("home", "e")
+    assert answers == [("end", "a")]
+
+
 @pytest.mark.parametrize("key", ["j", "space", "ctrl+f", "ctrl+d", "G", "pagedown"])
 async def test_the_help_page_scrolls_by_the_keys_of_every_text(key: str) -> None:
     app = App[None]()

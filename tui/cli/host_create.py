@@ -5,7 +5,6 @@ is rented that is not known here.
 """
 
 import argparse
-import os
 import sys
 import time
 
@@ -14,7 +13,6 @@ import msgspec
 from runners.cost.machines import open_account
 from runners.cost.prices import choose_price
 from runners.cost.sessions import parse_budget
-from runners.host.locks import acquire
 from runners.model.errors import DeniedError, FresnelError, NotFound, WrongInput
 from runners.places.ssh.host_keys import pin_key
 from runners.places.ssh.registry import (
@@ -27,7 +25,7 @@ from runners.places.ssh.rental import (
     CreationStage,
     Rental,
     ask_address,
-    creation_lock,
+    creating,
     read_rental,
     run_create,
     write_rental,
@@ -46,18 +44,13 @@ def create_host(arguments: argparse.Namespace) -> None:
     """Rent a machine, or go on with one that was; wait for it, and set it up."""
     registry = RemoteRegistry(StateDirectory().create())
     name = check_new_name(arguments.name)
-    registry.folder(name).mkdir(mode=0o700, parents=True, exist_ok=True)
-    lock = acquire(creation_lock(registry, name))
-    if lock is None:
-        raise DeniedError(f"{name} is being created by another process")
-    try:
-        ssh = _rent(registry, name, arguments)
-        ssh, facts = _finish(ssh, time.monotonic() + arguments.within)
-    except (FresnelError, KeyboardInterrupt):
-        _remind(registry, name)
-        raise
-    finally:
-        os.close(lock)
+    with creating(registry, name):
+        try:
+            ssh = _rent(registry, name, arguments)
+            ssh, facts = _finish(ssh, time.monotonic() + arguments.within)
+        except (FresnelError, KeyboardInterrupt):
+            _remind(registry, name)
+            raise
     if arguments.json:
         print_json(facts)
     else:

@@ -10,7 +10,7 @@ from runners.cost.machines import read_account
 from runners.model.errors import ExitCode, FresnelError
 from runners.places.ssh.registry import RemoteRegistry
 from runners.places.ssh.remote_command import remote_output
-from runners.places.ssh.rental import require_address
+from runners.places.ssh.rental import creating, require_address
 from runners.places.ssh.setup import (
     FoundMachine,
     FoundPython,
@@ -57,7 +57,8 @@ def set_up(arguments: argparse.Namespace) -> int:
     )
     found = registry.find(arguments.name)
     require_address(registry, found)
-    ssh, facts = set_up_machine(Ssh(registry, found), wishes)
+    with creating(registry, found.name):
+        ssh, facts = set_up_machine(Ssh(registry, found), wishes)
     host = ssh.host
     if arguments.json:
         print_json(facts)

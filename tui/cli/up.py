@@ -19,7 +19,7 @@ from runners.places.ssh.panel_source import source_digest
 from runners.places.ssh.push import names_file_of, plan_push
 from runners.places.ssh.push_list import list_to_push
 from runners.places.ssh.registry import RemoteHost, RemoteRegistry, check_new_name, parse_address
-from runners.places.ssh.rental import require_address
+from runners.places.ssh.rental import creating, require_address
 from runners.places.ssh.ssh import Ssh
 from runners.state.layout import StateDirectory
 from tui.cli.arguments import parse, split_command
@@ -49,7 +49,29 @@ def run_up(arguments: argparse.Namespace) -> int:
     """Say what each step will do, ask once, do what is needed; the exit code of the launch."""
     registry = RemoteRegistry(StateDirectory().create())
     launch = _launch_of(arguments)
-    machine = _find(registry, arguments)
+    with creating(registry, _find(registry, arguments).host.name):
+        # Looked for again: another `up` may have added it meanwhile.
+        ssh = _ready(registry, _find(registry, arguments), arguments, launch)
+    if arguments.preset and not arguments.no_push:
+        plan = plan_push(arguments.preset, arguments.overrides, ssh.host, arguments.also)
+        for problem in plan.missing:
+            echo(f"⚠ {problem}: nothing is sent for it")
+        shipments = prepare(ssh, plan.items, (), arguments.secrets)
+        changed = [shipment for shipment in shipments if any(shipment.changes[:2])]
+        total = sum(shipment.changes.bytes for shipment in changed)
+        echo(f"push: {size(total)}" if changed else "push: everything is there")
+        send_preset(ssh, arguments.preset, arguments.overrides, plan, changed)
+    launch.host = ssh.host.name
+    return run_remotely(launch) if arguments.preset else run_pushed(launch)
+
+
+def _ready(
+    registry: RemoteRegistry,
+    machine: _Machine,
+    arguments: argparse.Namespace,
+    launch: argparse.Namespace,
+) -> Ssh:
+    """The way to the machine, which is added and set up where that is needed and agreed to."""
     try:
         if machine.is_new:
             found = pin_key(registry, machine.host, arguments.fingerprint or "")
@@ -69,17 +91,7 @@ def run_up(arguments: argparse.Namespace) -> int:
         ssh, facts = set_up_machine(ssh, wishes)
         for name in ("python", "gpus", "session"):
             echo(f"  {name}: {facts[name]}")
-    if arguments.preset and not arguments.no_push:
-        plan = plan_push(arguments.preset, arguments.overrides, ssh.host, arguments.also)
-        for problem in plan.missing:
-            echo(f"⚠ {problem}: nothing is sent for it")
-        shipments = prepare(ssh, plan.items, (), arguments.secrets)
-        changed = [shipment for shipment in shipments if any(shipment.changes[:2])]
-        total = sum(shipment.changes.bytes for shipment in changed)
-        echo(f"push: {size(total)}" if changed else "push: everything is there")
-        send_preset(ssh, arguments.preset, arguments.overrides, plan, changed)
-    launch.host = ssh.host.name
-    return run_remotely(launch) if arguments.preset else run_pushed(launch)
+    return ssh
 
 
 def _launch_of(arguments: argparse.Namespace) -> argparse.Namespace:

@@ -6,13 +6,15 @@ started: whatever is interrupted, the machine is known and counted from then on.
 
 import os
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import Enum
 from pathlib import Path
 
 import msgspec
 
-from runners.host.files import replace
-from runners.host.locks import is_held
+from runners.host.files import closing, replace
+from runners.host.locks import acquire, is_held
 from runners.model.errors import DeniedError, NotFound, WrongInput
 from runners.places.ssh.registry import RemoteHost, RemoteRegistry, parse_address
 from runners.state.decoding import read
@@ -65,16 +67,32 @@ def write_rental(registry: RemoteRegistry, name: str, rental: Rental) -> None:
 
 
 def creation_lock(registry: RemoteRegistry, name: str) -> Path:
-    """The lock that whoever creates this machine holds."""
+    """The lock that whoever creates or sets up this machine holds."""
     return registry.folder(name) / "creation.lock"
+
+
+@contextmanager
+def creating(registry: RemoteRegistry, name: str) -> Iterator[None]:
+    """Be the only one that creates, adds or sets up the machine; DeniedError where another does."""
+    registry.folder(name).mkdir(mode=0o700, parents=True, exist_ok=True)
+    lock = acquire(creation_lock(registry, name))
+    if lock is None:
+        raise _is_created(name)
+    with closing(lock):
+        yield
 
 
 def refuse_while_created(registry: RemoteRegistry, name: str) -> None:
     """DeniedError while another process creates the machine."""
     if is_held(creation_lock(registry, name)):
-        raise DeniedError(
-            f"{name} is being created by another process", "wait for it, or press Ctrl+C there"
-        )
+        raise _is_created(name)
+
+
+def _is_created(name: str) -> DeniedError:
+    return DeniedError(
+        f"{name} is being created or set up by another process",
+        "wait for it, or press Ctrl+C there",
+    )
 
 
 def require_address(registry: RemoteRegistry, host: RemoteHost) -> None:

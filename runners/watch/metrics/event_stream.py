@@ -21,6 +21,7 @@ class EventStream(ProgressTracker):
         self.epoch_clock = EpochClock()
         self.summary: dict[str, float | int | None] = {}
         self.images: list[str] = []
+        """The newest alone: a run may make millions."""
 
     def all_state(self) -> EventsState:
         """All that another stream of these events needs to read on."""
@@ -29,7 +30,7 @@ class EventStream(ProgressTracker):
             self.state(),
             self.epoch_clock.kept,
             self.summary,
-            self.images[-1:],
+            self.images,
         )
 
     def read_on_from(self, state: EventsState) -> None:
@@ -37,7 +38,7 @@ class EventStream(ProgressTracker):
         self._reader.go_on_from(state.mark)
         self.go_on_from(state.tracker)
         self.epoch_clock = EpochClock(state.clock)
-        self.summary, self.images = dict(state.summary), list(state.images)
+        self.summary, self.images = dict(state.summary), state.images[-1:]
 
     def poll(self) -> bool:
         """Read what was appended since the last call; True when anything was."""
@@ -68,7 +69,7 @@ class EventStream(ProgressTracker):
             self.epochs, self.steps = event.epochs, event.steps
             self.begin_attempt()
         if event.type == "image" and event.path:
-            self.images.append(event.path)
+            self.images = [event.path]
         if event.type == "summary":
             self.summary.update(event.values)
         sample, of_epoch = sample_of(event, self.metrics.get)

@@ -74,14 +74,23 @@ class MachinesScreen(ListDialog[tuple[str, str] | None]):
         if lines == self._lines and self.query_one(OptionList).option_count:
             return
         machines = self.query_one(OptionList)
-        at = machines.highlighted or 0
-        self._lines = lines
+        chosen, self._lines = self._chosen, lines
         machines.clear_options()
         machines.add_options([Option(_text(line)) for line in lines])
         if not lines:
             machines.add_option(Option(Text(_NONE_YET, style="dim"), disabled=True))
+        elif chosen is None:
+            machines.highlighted = 0
         else:
-            machines.highlighted = min(at, len(lines) - 1)
+            # On its machine; on none where that is gone: no key is meant for another one.
+            names = [line.name for line in lines]
+            machines.highlighted = names.index(chosen.name) if chosen.name in names else None
+
+    @property
+    def _chosen(self) -> MachineLine | None:
+        """The machine under the cursor."""
+        at = self.query_one(OptionList).highlighted
+        return self._lines[at] if at is not None and at < len(self._lines) else None
 
     def on_option_list_option_selected(self) -> None:
         """Enter, or a click, launches there."""
@@ -90,13 +99,13 @@ class MachinesScreen(ListDialog[tuple[str, str] | None]):
 
     def action_choose(self, what: str) -> None:
         """Answer with this and the machine under the cursor."""
-        at = self.query_one(OptionList).highlighted
+        chosen = self._chosen
         if what == "add":
             self.dismiss((what, ""))
-        elif at is not None and at < len(self._lines):
-            self.dismiss((what, self._lines[at].name))
+        elif chosen is not None:
+            self.dismiss((what, chosen.name))
         else:
-            self.notify(_NONE_YET, timeout=4)
+            self.notify("choose a machine" if self._lines else _NONE_YET, timeout=4)
 
 
 def _text(line: MachineLine) -> Text:

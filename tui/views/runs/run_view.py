@@ -146,7 +146,7 @@ def _view(
             None,
             again=True,
         ),
-        images=tuple(report.events.images[-1:]),
+        images=tuple(report.events.images),
         seconds=run.seconds(at),
         money=read("its cost", lambda: _money(run, progress, costs), RunCost(), again=True),
         usage=read_usage(Path(run.directory)) if run.plan and run.plan.gpus else (),
