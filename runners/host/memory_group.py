@@ -29,7 +29,7 @@ def memory_limit(root: Path = _HERE) -> MemoryLimit | None:
     """The memory limit of our control groups, the smallest; None where there is none."""
     found = [
         MemoryLimit(limit, _used(folder))
-        for folder in _folders(root)
+        for folder in group_folders("memory", root)
         for name in ("memory.max", "memory.limit_in_bytes")
         if (limit := _number(folder / name)) is not None and limit < _NO_LIMIT
     ]
@@ -40,17 +40,17 @@ def group_kills(root: Path = _HERE) -> int | None:
     """Processes of our control group that the kernel ever killed for want of memory, or None."""
     counts = (
         counted_kills(str(folder / name))
-        for folder in _folders(root)
+        for folder in group_folders("memory", root)
         for name in ("memory.events", "memory.oom_control")
     )
     return next((count for count in counts if count is not None), None)
 
 
-def _folders(root: Path) -> Iterator[Path]:
-    """The folders of our group and those above it, innermost first."""
+def group_folders(controller: str, root: Path = _HERE) -> Iterator[Path]:
+    """The folders of a controller's group that we are in, and those above it, innermost first."""
     for controllers, group in groups_of("self", root):
-        if not controllers or "memory" in controllers.split(","):
-            base = root / "sys/fs/cgroup" / ("memory" if controllers else "")
+        if not controllers or controller in controllers.split(","):
+            base = root / "sys/fs/cgroup" / (controller if controllers else "")
             folder = base / group.strip("/")
             yield from (folder, *(above for above in folder.parents if above.is_relative_to(base)))
 

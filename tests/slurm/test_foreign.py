@@ -95,7 +95,7 @@ async def test_they_stand_in_the_run_table(cluster: Cluster) -> None:
         await until(pilot, lambda: len(done) == 2)
         assert [bool(outcome.problem) for outcome in done] == [True, False]
         await until(pilot, lambda: waits not in {row.run_id for row in hosts.rows().live})
-    assert not list(state.slurm.glob("foreign-*.log"))
+    assert not list(state.slurm.glob("foreign/*/*"))
 
 
 def test_a_name_with_a_line_break_is_one_job(cluster: Cluster) -> None:

@@ -1,4 +1,4 @@
-"""The memory limit of control groups of either version, in and outside of containers."""
+"""What control groups of either version allow, in and outside of containers: memory, processors."""
 
 from pathlib import Path
 from types import SimpleNamespace
@@ -9,6 +9,7 @@ import pytest
 from runners.gpus import host_metrics
 from runners.gpus.host_metrics import HostMeter
 from runners.host.memory_group import MemoryLimit, group_kills, memory_limit
+from runners.host.processor_group import ProcessorLimit, processor_limit
 
 GIB = 1 << 30
 
@@ -79,3 +80,55 @@ def test_the_host_s_memory_is_what_its_container_may_use(
         monkeypatch.setattr(host_metrics, "memory_limit", lambda limit=limit: limit)
         found = HostMeter(tmp_path).read()
         assert (found.memory_used, found.memory_total) == shown
+
+
+def test_version_2_allows_the_tightest_quota_or_set_of_processors(tmp_path: Path) -> None:
+    used = {"cpu.stat": "usage_usec 2500000\nuser_usec 1"}
+    box: dict[str, object] = {"cpu.max": "250000 100000", "cpuset.cpus.effective": "0-3,8"}
+    root = machine(tmp_path, "0::/box/run", box=box | used, box__run={"cpu.max": "max 100000"})
+    assert processor_limit(root) == ProcessorLimit(2.5, 2.5)
+    machine(tmp_path, "0::/box/run", box__run={"cpuset.cpus.effective": "0,8"} | used)
+    assert processor_limit(root) == ProcessorLimit(2, 2.5)
+
+
+def test_version_1_counts_processors_in_a_group_of_their_own(tmp_path: Path) -> None:
+    root = machine(
+        tmp_path,
+        "3:cpu:/docker/ab12\n2:cpuacct:/docker/ab12",
+        cpu={"cpu.cfs_quota_us": 50000, "cpu.cfs_period_us": 100000, "cpu.stat": "nr_periods 7"},
+        cpuacct={"cpuacct.usage": 1500000000},
+    )
+    assert processor_limit(root) == ProcessorLimit(0.5, 1.5)
+
+
+def test_without_quota_or_set_all_processors_are_ours(tmp_path: Path) -> None:
+    assert processor_limit(machine(tmp_path, "")) is None
+    root = machine(
+        tmp_path,
+        "3:cpu:/a\n0::/b",
+        cpu__a={"cpu.cfs_quota_us": -1, "cpu.cfs_period_us": 100000},
+        b={"cpu.max": "max 100000", "cpuset.cpus.effective": ""},
+    )
+    assert processor_limit(root) is None
+
+
+def test_the_host_s_processors_are_those_of_its_container(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock, used = [100.0], [50.0]
+    monkeypatch.setattr(psutil, "cpu_count", lambda: 64)
+    monkeypatch.setattr(psutil, "cpu_percent", lambda _: 3.0)
+    monkeypatch.setattr(host_metrics.time, "monotonic", lambda: clock[0])
+    limit = ProcessorLimit(4.0, 0.0)
+    monkeypatch.setattr(
+        host_metrics, "processor_limit", lambda: limit._replace(used_s=used[0]) if limit else None
+    )
+    meter = HostMeter(tmp_path)
+    first = meter.read()
+    clock[0], used[0] = 102.0, 54.0
+    then = meter.read()
+    assert [first.cpu_percent, then.cpu_percent] == [None, 50.0]
+    assert (then.cpu_count, then.load_1m) == (4, None)
+    limit = ProcessorLimit(64.0, 0.0)
+    meter.read()
+    assert [meter.read().cpu_percent, meter.read().cpu_count] == [3.0, 64]

@@ -14,6 +14,7 @@ from runners.host.tail import GrowingFile
 from runners.lifecycle.supervisor.output_limit import OutputLimit
 from runners.model.errors import FresnelError, WrongInput
 from runners.model.units import duration_text
+from runners.places.own_folder import own_folder
 from runners.places.ssh.accounts import take_in_ledger
 from runners.places.ssh.following import FollowedOutput
 from runners.places.ssh.link import offset_text
@@ -272,3 +273,14 @@ def test_a_panel_on_another_host_of_a_shared_home_keeps_its_logs(
     monkeypatch.setenv("FRESNEL_HOST", "this")
     SshMachines(state, lambda: None)
     assert theirs.with_name("1999999999").exists()
+
+
+def test_what_killed_panels_left_behind_is_removed(tmp_path: Path) -> None:
+    ours = own_folder(tmp_path)
+    gone, old, late = (ours.with_name("1999999999"), tmp_path / "1999998", tmp_path / "1999997")
+    for folder in (ours, gone, old, late):
+        folder.mkdir(parents=True)
+        (folder / "output.log").symlink_to("/nowhere")
+    os.utime(old, (0, 0))  # of version 0.3
+    assert own_folder(tmp_path) == ours
+    assert [path.exists() for path in (ours, gone, old, late)] == [True, False, False, True]

@@ -6,7 +6,6 @@ asked for. The place is there as long as there is such a job.
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
@@ -14,12 +13,14 @@ from pathlib import Path
 from threading import Event, Thread
 
 from runners.host.clock import local_time
+from runners.host.files import names_in
 from runners.host.identity import user_name
 from runners.model.errors import FresnelError
 from runners.model.pending import is_understood, job_is_active, job_waits, pending_text
 from runners.model.states import State
 from runners.places.actions import Outcome, RunAction, StopRuns
 from runners.places.listed import ListedPlace
+from runners.places.own_folder import own_folder
 from runners.places.run_row import RunRow
 from runners.slurm.foreign_jobs import (
     cancel_foreign,
@@ -50,6 +51,9 @@ class ForeignJobs(ListedPlace):
     def __init__(self, state: StateDirectory, changed: Callable[[], None]) -> None:
         super().__init__()
         self._state, self._changed = state, changed
+        self._logs = own_folder(state.slurm / "foreign")
+        for path in state.slurm.glob("foreign-*-*.log"):
+            path.unlink(missing_ok=True)  # of version 0.3
         self._table = JobTable()
         self._seen: dict[str, float] = {}
 
@@ -117,7 +121,7 @@ class ForeignJobs(ListedPlace):
     def log_path(self, run: str) -> Path:
         """A link to the file that Slurm names as its output, once it is followed."""
         name = "".join(letter for letter in run if letter.isalnum() or letter in "_-")
-        return self._state.slurm / f"foreign-{os.getpid()}-{name}.log"
+        return self._logs / f"{name}.log"
 
     def follow(self, run: str) -> None:
         """Make that link."""
@@ -129,13 +133,16 @@ class ForeignJobs(ListedPlace):
         with suppress(FresnelError, OSError):  # it has no output, or Slurm does not answer now
             output = output_of(find_foreign(self._state, self._table, run).number)
             if output is not None:
+                self._logs.mkdir(mode=0o700, parents=True, exist_ok=True)
                 path.symlink_to(output)
 
     def keep_logs(self, shown: Collection[Path]) -> None:
         """Remove the links that nobody looks at, of this process."""
-        for path in self._state.slurm.glob(f"foreign-{os.getpid()}-*.log"):
-            if path not in shown:
-                path.unlink(missing_ok=True)
+        for name in names_in(self._logs):
+            if self._logs / name not in shown:
+                (self._logs / name).unlink(missing_ok=True)
+        with suppress(OSError):  # somebody looks at others
+            self._logs.rmdir()
 
     def _begin(self, what: Callable[[], object]) -> None:
         Thread(target=what, daemon=True, name="slurm").start()

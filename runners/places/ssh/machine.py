@@ -3,7 +3,6 @@
 What each costs is kept here while its link is up, for when it is not.
 """
 
-import os
 import shutil
 import threading
 import time
@@ -22,9 +21,8 @@ from runners.cost.machines import (
 )
 from runners.cost.sessions import Session
 from runners.host.clock import Moment
-from runners.host.files import names_in
-from runners.host.identity import host_name
 from runners.model.errors import FresnelError
+from runners.places.own_folder import own_folder
 from runners.places.remote import remote_row
 from runners.places.run_row import RunRow
 from runners.places.snapshot import PlaceSnapshot
@@ -182,10 +180,7 @@ class SshMachines:
 
     def __init__(self, state: StateDirectory, changed: Callable[[], None]) -> None:
         self._registry = RemoteRegistry(state)
-        # Hosts with a shared home see each other's, and not each other's processes.
-        mirrors = state.remote / ".mirror" / host_name()
-        _clear(mirrors)
-        self._mirrors = mirrors / str(os.getpid())
+        self._mirrors = own_folder(state.remote / ".mirror")
         self._changed = changed
         self._stamps: dict[str, int] = {}
         self.places: dict[str, LinkedHost] = {}
@@ -214,13 +209,6 @@ class SshMachines:
         for host in self.places.values():
             host.stop()
         shutil.rmtree(self._mirrors, ignore_errors=True)
-
-
-def _clear(mirrors: Path) -> None:
-    """Remove what panels left behind that are gone."""
-    for name in names_in(mirrors):
-        if not name.isdigit() or not Path("/proc", name).exists():
-            shutil.rmtree(mirrors / name, ignore_errors=True)
 
 
 class BookKeeping:
