@@ -12,6 +12,7 @@ nibabel = pytest.importorskip("nibabel")
 from PIL import Image  # noqa: E402
 
 from trainers.cascade.alignment import misaligned, other_turns  # noqa: E402
+from trainers.cascade.cascade import Cascade  # noqa: E402
 from trainers.cascade.config import read_config  # noqa: E402
 from trainers.cascade.dataset import (  # noqa: E402
     PatientData,
@@ -435,3 +436,42 @@ def test_a_sampled_volume_lies_where_its_ct_lies(tmp_path) -> None:
     assert np.allclose(centred @ [4.5, 4.5, 4.5, 1], [0, 0, 0, 1])
     with pytest.raises(SettingsError, match="--field_of_view D H W in mm, or --like"):
         place_in_space(10, None, None)
+
+
+def test_a_ct_is_as_large_as_its_place_in_the_patient_says(folder, tmp_path) -> None:
+    """Not as pixdim says, which whoever writes an sform need not keep."""
+    image = nibabel.load(next(folder.glob("*/*.nii.gz")))
+    image.header["pixdim"][1:4] = 1
+    image.header["qform_code"] = 0
+    nibabel.save(image, tmp_path / "a.nii.gz")
+    assert nibabel.load(tmp_path / "a.nii.gz").header.get_zooms() == (1, 1, 1)
+    assert read_ct(tmp_path / "a.nii.gz", None)[1].tolist() == [320.0] * 3
+
+
+def test_x_rays_that_lie_beside_their_cts_are_not_called_projections(tmp_path, capsys) -> None:
+    """Made into the folder that they are made from, none is made, and all would be calibrated."""
+    from trainers.cascade.make_drrs import main as make_drrs_main
+
+    folder = tmp_path / "lidc"
+    (folder / "p1").mkdir(parents=True)
+    nibabel.save(
+        nibabel.Nifti1Image(np.full((4, 4, 4), -1000, np.int16), np.eye(4)),
+        folder / "p1" / "p1.nii.gz",
+    )
+    assert make_drrs_main([str(folder), str(folder)]) == 2
+    assert make_main([str(folder), "--count", "3"]) == 2
+    assert capsys.readouterr().err.count("holds other patients already") == 2
+    assert [path.name for path in folder.iterdir()] == ["p1"]
+
+
+def test_alike_draws_deviate_by_nothing_and_others_as_numpy_says(config) -> None:
+    cascade = Cascade.of(config)
+    chance = torch.Generator().manual_seed(0)
+    draws = -1 + 1e-4 * torch.randn(8, 1, 1, 4, 4, 4, generator=chance)
+    for given in (draws[:1].expand(8, -1, -1, -1, -1, -1), draws):
+        left = iter(given)
+        cascade.sample_stage = lambda *_, left=left: next(left)
+        mean, deviation = cascade.mean_sample(1, torch.zeros(1), None, [(0,)], 1, 8)
+        assert torch.allclose(mean, given.mean(0), atol=1e-7)
+        wanted = given.double().numpy().std(0)
+        np.testing.assert_allclose(deviation.numpy(), wanted, rtol=2e-3, atol=1e-9)

@@ -275,6 +275,7 @@ def test_a_checkpoint_s_settings_give_the_geometry_back(tmp_path: Path) -> None:
         (TIGRE | {"DSO": "far"}, "DSO must be a number"),
         (TIGRE | {"nDetector": [1]}, "nDetector must be a list of 2 numbers"),
         (TIGRE | {"angles": [45, 0]}, "angles must be 90 or 270, then 0 or 180"),
+        (TIGRE | {"angles": [90.4, 0]}, "angles must be 90 or 270, then 0 or 180"),
         (TIGRE | {"DSO": 100}, "the source would lie in the volume"),
         (TIGRE | {"DSD": 500}, "is nearer than DSO"),
         (DIFFDRR | {"x0": 3.0}, "x0 is refused"),
@@ -283,6 +284,7 @@ def test_a_checkpoint_s_settings_give_the_geometry_back(tmp_path: Path) -> None:
         ({k: v for k, v in DIFFDRR.items() if k != "field_of_view_mm"}, "field_of_view_mm must"),
         ({"convention": "plain", "field_of_view_mm": FOV, "sources": ["left", "front"]},
          "sources must be"),
+        ({"convention": "plain", "field_of_view_mm": FOV, "sources": 5}, "sources must be"),
     ],
 )  # fmt: skip
 def test_a_geometry_that_cannot_be_is_named(given: dict, wrong: str) -> None:

@@ -528,6 +528,15 @@ def test_two_x_rays_become_a_ct(tmp_path, whole, patients, capsys) -> None:
     assert spread.dataobj[:].max() > 0 and (tmp_path / "ct.png").is_file()
     again = TORCH.run(command, env=surroundings(None), capture_output=True, text=True, timeout=250)
     assert again.stdout == done.stdout, "the same seed gives the same volume"
+    # Nothing that is read is replaced, and what cannot be read is said before anything is made.
+    before = output.stat().st_mtime_ns
+    for name, place in (("--like", output), ("--truth", tmp_path / "ct_deviation.nii.gz"),
+                        ("--frontal", tmp_path / "ct.png")):  # fmt: skip
+        assert sample.main([*command[2:], name, str(place)]) == 2
+        assert f"{place} is read here" in capsys.readouterr().err
+    assert sample.main([*command[2:], "--truth", f"{patient}_pa_drr.png"]) == 2
+    assert output.stat().st_mtime_ns == before
+    capsys.readouterr()
     assert sample.main(command[2:6]) == 2
     assert "--lateral: this cascade was trained on frontal and lateral" in capsys.readouterr().err
 

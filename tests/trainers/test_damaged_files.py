@@ -14,7 +14,12 @@ from tests.trainers.test_cascade_dicom import write_slices
 from trainers.cascade.patients import CALIBRATION, read_calibration, read_ct
 from trainers.common.checkpoint import load_checkpoint, save_checkpoint
 from trainers.common.errors import SettingsError
-from trainers.gaussian.features import POLARITY_NAME, read_polarity
+from trainers.gaussian.features import (
+    POLARITY_NAME,
+    read_density,
+    read_disparity,
+    read_polarity,
+)
 from trainers.gaussian.networks import agreed_polarity
 from trainers.implants.evaluate import read_cases
 from trainers.skulls.listing import load_cloud
@@ -73,6 +78,33 @@ def test_wrong_bytes_are_read_or_refused_by_name(
             assert str(tmp_path) in str(problem)
             refused += 1
     assert refused
+
+
+@pytest.mark.parametrize(
+    ("read", "arrays"),
+    [
+        (read_disparity, (np.zeros(7, "f4"), np.zeros(0, "f4"), np.full(4, np.nan, "f4"))),
+        (
+            lambda path: read_density(path, 16),
+            (np.array([["a"]]), np.zeros((0, 0)), np.zeros((2, 3)), np.full((1, 1), np.nan), None),
+        ),
+    ],
+    ids=["depth", "density"],
+)
+def test_numbers_beside_a_photograph_that_are_no_square_are_refused_by_name(
+    read: Callable[[Path], object], arrays: tuple[np.ndarray | None, ...], tmp_path: Path
+) -> None:
+    for array in arrays:
+        path = tmp_path / "beside"
+        with path.open("wb") as file:
+            if read is read_disparity:
+                array.tofile(file)
+            elif array is None:
+                np.savez(file, a=np.zeros(1))
+            else:
+                np.save(file, array)
+        with pytest.raises(SettingsError, match=re.escape(str(path))):
+            read(path)
 
 
 @pytest.mark.parametrize(

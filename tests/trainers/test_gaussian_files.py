@@ -17,6 +17,7 @@ from trainers.gaussian import (  # noqa: E402
     export,
     export_decoder,
     foreign,
+    infer,
     train,
 )
 from trainers.gaussian.decoder import DecoderSettings, make_decoder  # noqa: E402
@@ -239,3 +240,20 @@ def test_every_program_explains_itself_with_examples(program: str) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert "examples:" in done.stdout
+
+
+def test_a_photograph_is_not_replaced_by_what_is_made_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """cat.png, where results go into the working folder, as they do unless another is named."""
+    monkeypatch.chdir(tmp_path)
+    photograph, features = tmp_path / "cat.png", tmp_path / "cat.bin"
+    for path in (photograph, features):
+        path.write_bytes(b"mine")
+    (tmp_path / "link").symlink_to(tmp_path)
+    words = ["--checkpoint", "none.pt", "--image", "cat.png", "--device", "cpu"]
+    for more in ([], ["--output_dir", "link"], ["--features", "cat.bin", "--image", "cat.jpg"]):
+        Path("cat.jpg").write_bytes(b"mine")
+        assert infer.main([*words, *more]) == 2
+        assert "is read here, and a result would replace it" in capsys.readouterr().err
+    assert photograph.read_bytes() == features.read_bytes() == b"mine"

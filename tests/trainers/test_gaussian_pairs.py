@@ -262,9 +262,38 @@ def few_numbers(folder: Path) -> None:
     path.write_text("film\n0 1 2 3\n" + path.read_text())
 
 
+def no_text(folder: Path) -> None:
+    (make_clips(folder) / "clip0.txt").write_bytes(b"film\n\xff\n")
+
+
+def turned_by_nothing(folder: Path) -> None:
+    path = make_colmap(folder, False) / "clip0" / "sparse" / "0" / "images.txt"
+    path.write_text(path.read_text().replace(" 2 0 0 0 ", " 0 0 0 0 "))
+
+
+def skewed(folder: Path) -> None:
+    path = make_clips(folder) / "clip0.txt"
+    path.write_text(path.read_text().replace("0 1 0 0 0 0 1 0", "0 1 0 0 0 0 1.1 0"))
+
+
+def without_pixels(folder: Path) -> None:
+    path = make_colmap(folder, False) / "clip0" / "sparse" / "0" / "cameras.txt"
+    path.write_text("7 PINHOLE 0 0 60 60 48 36\n")
+
+
+def without_focus(folder: Path) -> None:
+    path = make_colmap(folder, False) / "clip0" / "sparse" / "0" / "cameras.txt"
+    path.write_text(f"7 PINHOLE {WIDTH} {HEIGHT} 60 nan 48 36\n")
+
+
 @pytest.mark.parametrize(
     ("spoil", "expected"),
     [
+        (no_text, "clip0.txt cannot be read as a clip's cameras"),
+        (turned_by_nothing, f"{NAMES[0]}.png: its camera"),
+        (skewed, f"{NAMES[0]}.png: its camera"),
+        (without_pixels, "camera 7: it has 0 x 0 pixels"),
+        (without_focus, f"{NAMES[0]}.png: its camera"),
         (distorted, "clip0.txt, line 2: the lens is distorted"),
         (cut_short, "damaged COLMAP files"),
         (fisheye, "camera 7: FOV is none of SIMPLE_PINHOLE"),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import json
+import os
+import signal
 from pathlib import Path
 
 import numpy as np
@@ -109,6 +111,83 @@ def test_cases_are_written_as_the_original_does(
     monkeypatch.setattr(drawing, "join_ranks", lambda _: Ranks(0, 2, torch.device("cpu")))
     assert sample_here(*words) == 0
     assert [path.is_file() for path in missing] == [True, False]
+
+
+def test_what_is_stopped_while_it_draws_is_not_taken_for_drawn(
+    listed: Path, published: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else `sample.py && generate.py` would go on with the cases so far."""
+    words = ("--num_points", "256", "--num_nn", "64", "--vox_res_mult", "0.25", "--path")
+    words += (str(listed), "--model", str(published), "--eval_path", str(tmp_path))
+    words += ("--sampling_method", "ddim", "--sampling_steps", "2")
+    write, at = drawing.write_case, [1]
+
+    def stopping(*given: object) -> Path:
+        at[0] -= 1
+        if not at[0]:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return write(*given)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(drawing, "write_case", stopping)
+    assert sample_here(*words) == 128 + signal.SIGTERM
+    assert len(list(tmp_path.glob("syn/*/sample.npy"))) == 1
+    at[0] = 4  # the last one: all is drawn
+    assert sample_here(*words) == 0
+    assert len(list(tmp_path.glob("syn/*/sample.npy"))) == 5
+
+
+def test_cases_are_drawn_again_by_another_network_and_with_more_members(
+    listed: Path, published: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Else figures are told of a network, or of so many members, that drew none of them."""
+    content = torch.load(published, weights_only=True)
+    model, case = tmp_path / "a.pth", tmp_path / "out" / "syn" / "random_1002_surf" / "sample.npy"
+    torch.save(content, model)
+    words = ("--num_points", "256", "--num_nn", "64", "--vox_res_mult", "0.25", "--path")
+    words += (str(listed), "--model", str(model), "--eval_path", str(tmp_path / "out"))
+    words += ("--sampling_method", "ddim", "--sampling_steps")
+
+    def drawn(*more: str) -> list[bool]:
+        """Whether the case was drawn, at once and asked once more."""
+        found = []
+        for _ in range(2):
+            assert sample_here(*words, *more) == 0
+            found.append("random_1002_surf  is there already" not in capsys.readouterr().out)
+        return found
+
+    assert drawn("1") == [True, False]
+    assert drawn("2") == [True, False]
+    assert drawn("2", "--num_ens", "2") == [True, False] and len(np.load(case)) == 2
+    os.utime(model)  # the same file, copied
+    assert drawn("2", "--num_ens", "1") == [False, False]
+    name = next(iter(content["model_state"]))
+    content["model_state"][name] += 1
+    torch.save(content, model)
+    assert drawn("2") == [True, False]
+    # What a kill left of a case that was being drawn again is none that is drawn.
+    (case.parent / "input.npy").unlink()
+    case.write_bytes(case.read_bytes()[:99])
+    assert drawn("2") == [True, False]
+    assert sample_here(*words, "2", "--dataset", "SkullFix") == 2
+    assert "is a list of SkullBreak" in capsys.readouterr().err
+
+
+def test_what_is_no_network_or_has_diverged_is_one_line(
+    listed: Path, published: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    content = torch.load(published, weights_only=True)
+    words = ["--path", str(listed), "--eval_path", str(tmp_path), "--sampling_method", "ddim",
+             "--sampling_steps", "2", "--num_points", "256", "--num_nn", "64", "--vox_res_mult",
+             "0.25", "--model"]  # fmt: skip
+    name = next(iter(content["model_state"]))
+    content["model_state"][name].view(-1)[0] = torch.nan
+    torch.save(content, tmp_path / "nan.pth")
+    assert sample_here(*words, str(tmp_path / "nan.pth")) == 1
+    assert "take an earlier checkpoint" in capsys.readouterr().err
+    other = {"written_by": {"trainer": "unet"}, "sizes": {"grid": 8}, "model": {"a": torch.ones(1)}}
+    torch.save(other, tmp_path / "unet.pt")
+    assert sample_here(*words, str(tmp_path / "unet.pt")) == 2
+    assert "was written by unet" in capsys.readouterr().err
 
 
 def test_one_cloud_without_a_list(listed: Path, published: Path, tmp_path: Path) -> None:

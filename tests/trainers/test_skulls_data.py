@@ -29,7 +29,7 @@ from trainers.skulls.listing import (  # noqa: E402
     volume_of,
 )
 from trainers.skulls.prepare import cloud_jobs, make_points, pair_jobs  # noqa: E402
-from trainers.skulls.resampling import place, plan_placement, restore  # noqa: E402
+from trainers.skulls.resampling import place, plan_placement, resample_dataset, restore  # noqa: E402
 from trainers.skulls.surfaces import surface_cloud, surface_mesh  # noqa: E402
 from trainers.skulls.volumes import read_volume, write_volume  # noqa: E402
 
@@ -354,3 +354,38 @@ def test_what_is_older_than_what_it_is_made_from_is_told_and_left(tmp_path, caps
     clouds, told = capsys.readouterr().out.splitlines()
     assert "note         2 clouds are older than what they are made from and left as" in clouds
     assert "2 pairs are older" in told and f"such as {pairs[0]} and {sample.defective}: " in told
+
+
+def test_lists_of_resampled_skulls_name_the_resampled_ones(skulls, tmp_path, monkeypatch) -> None:
+    """Rows of whole paths, or from the working directory on, would lead back to the others."""
+    source, target = tmp_path / "skulls", tmp_path / "cubes"
+    shutil.copytree(skulls, source)
+    monkeypatch.chdir(tmp_path)
+    rows = ["skulls/complete_skull/000.nrrd", str(source / "complete_skull" / "001_surf.npy")]
+    (source / "train.csv").write_text("".join(f"{row}\n" for row in rows))
+    (source / "notes.csv").write_bytes(b"caf\xe9;1\n")  # no list, and no UTF-8
+    # What a kill or another system left beside them is no skull.
+    (source / "complete_skull" / ".77.000.nrrd").write_bytes(b"NRRD0004")
+    jobs = resample_dataset(source, target, 32, 8.0)
+    assert [path.name for _, _, path in jobs] == ["000.nrrd", "001.nrrd", "002.nrrd"]
+    assert (target / "notes.csv").read_bytes() == b"caf\xe9;1\n"
+    listed = (target / "train.csv").read_text().splitlines()
+    assert listed == ["complete_skull/000.nrrd", "complete_skull/001_surf.npy"]
+    before = (source / "test.csv").read_bytes()
+    assert (target / "test.csv").read_bytes() == before
+
+
+def test_a_header_of_other_axes_is_refused_by_name(tmp_path) -> None:
+    path, said = tmp_path / "a.nrrd", "spacings: 0.5 0.5"
+    head = f"NRRD0004\ntype: uint8\ndimension: 3\nsizes: 2 2 2\nencoding: raw\n{said}\n\n"
+    path.write_bytes(head.encode() + bytes([0, 1] * 4))
+    with pytest.raises(SkullDataError, match=r"a\.nrrd"):
+        read_volume(path)
+    # A stack of pictures: nothing is said of the way from one to the next.
+    said = "space dimension: 2\nspace directions: (0.5,0) (0,0.25) none"
+    head = f"NRRD0004\ntype: uint8\ndimension: 3\nsizes: 2 2 2\nencoding: raw\n{said}\n\n"
+    path.write_bytes(head.encode() + bytes([0, 1] * 4))
+    assert read_volume(path).spacing == (0.5, 0.25, 1.0)
+    path.write_bytes(head.encode() + bytes([1, 2] * 4))
+    with pytest.raises(SkullDataError, match="is full"):
+        read_volume(path)

@@ -20,7 +20,7 @@ trimesh = pytest.importorskip("trimesh")
 yaml = pytest.importorskip("yaml")
 
 from tests.warm import TORCH  # noqa: E402
-from trainers.common.errors import SettingsError  # noqa: E402
+from trainers.common.errors import SettingsError, StoppedError  # noqa: E402
 from trainers.common.settings_parser import plain, write_settings  # noqa: E402
 from trainers.common.weights import read_weights  # noqa: E402
 from trainers.implants import completing, evaluate  # noqa: E402
@@ -41,7 +41,7 @@ from trainers.voxelization import generate  # noqa: E402
 from trainers.voxelization.cases import Output  # noqa: E402
 from trainers.voxelization.completions import find_cases, read_completion  # noqa: E402
 from trainers.voxelization.config import read_config  # noqa: E402
-from trainers.voxelization.data import Pair  # noqa: E402
+from trainers.voxelization.data import Pair, completed_points, read_array  # noqa: E402
 from trainers.voxelization.dpsr import DPSR  # noqa: E402
 from trainers.voxelization.model import Voxelizer  # noqa: E402
 from trainers.voxelization.reconstruction import load_voxelization  # noqa: E402
@@ -237,6 +237,61 @@ def test_implants_are_made_judged_drawn_and_meshed_and_not_made_twice(root, syn,
     assert "Sampling step [1/1] ..." in again
 
 
+def test_a_case_is_done_again_where_anything_that_decides_it_has_changed(
+    root, syn, tmp_path
+) -> None:
+    """Its shaping, what is to be written, its volumes: else the old figures are told as the new."""
+    shutil.copytree(root, tmp_path / "data")
+    root, cases, said = tmp_path / "data", find_cases(syn)[:1], []
+    voxelization = PerfectVoxelization(root)
+
+    def again(points: int | None = None, **how) -> bool:
+        said.clear()
+        output = Output(tmp_path / "out", **how)
+        generate.make_all(cases, root, voxelization, output, 1, points, write=said.append)
+        return not any("done already" in line for line in said)
+
+    small = Shaping(radius_scale=0.4)
+    for how in ({}, {"members": True}, {"truth": True}, {"shaping": small}, {"metrics": False}):
+        assert (again(**how), again(**how)) == (True, False), how
+    assert again(5) and not again(5)
+    assert (again(), again()) == (True, False)
+    truth = root / "implant" / "bilateral" / "002.nrrd"
+    kept = truth.read_bytes()
+    truth.unlink()
+    assert again() and not again()
+    truth.write_bytes(kept)
+    assert again() and not again(), "it can be judged now"
+
+
+@pytest.mark.parametrize(
+    ("name", "array"),
+    [
+        ("scale", np.zeros(0)), ("shift", np.zeros(0)), ("shift", np.zeros(2)),
+        ("input", np.zeros(10)), ("input", np.zeros((1, 0, 3))), ("sample", np.zeros((1, 0, 3))),
+        ("sample", np.zeros((1, 9, 2))), ("shift", None),
+    ],
+)  # fmt: skip
+def test_completions_of_other_shapes_are_refused_by_name(syn, tmp_path, name, array) -> None:
+    case = tmp_path / find_cases(syn)[0].name
+    shutil.copytree(find_cases(syn)[0], case)
+    assert read_completion(case, 1).clouds
+    if array is None:
+        with (case / f"{name}.npy").open("wb") as file:
+            np.savez(file, a=np.zeros(3))
+    else:
+        np.save(case / f"{name}.npy", array)
+    with pytest.raises(SkullDataError, match=re.escape(str(case))):
+        read_completion(case, 1)
+    files = tuple(case / f"{part}.npy" for part in ("sample", "shift", "scale"))
+    if name != "input":
+        with pytest.raises(SkullDataError, match=re.escape(str(case))):
+            completed_points(Pair(vox=case, generated=files), 32)
+    (case / "a_pc.npz").write_bytes((case / "scale.npy").read_bytes())
+    with pytest.raises(SkullDataError, match=r"a_pc\.npz: is damaged"):
+        read_array(case / "a_pc.npz", "points")
+
+
 def test_a_stop_ends_a_case_between_its_parts_and_it_is_made_anew(root, syn, tmp_path) -> None:
     cases, said = find_cases(syn)[:2], []
     skull, drawn = PerfectVoxelization(root).skull, []
@@ -412,9 +467,44 @@ def test_the_table_stands_beside_the_published_and_says_what_is_not_comparable(
     (folder / "evaluation.md").unlink()
     shutil.rmtree(folder / "bilateral001_surf")
     monkeypatch.setattr(pipeline, "make_all", asked_to_stop)
-    assert evaluate.main(flags) == 0
-    assert "stopped: no table is written" in capsys.readouterr().out
+    assert evaluate.main(flags) == 128 + signal.SIGUSR1
     assert not (folder / "evaluation.md").exists()
+    monkeypatch.undo()
+    # Asked once all is made, it has made all.
+    monkeypatch.delenv("FRESNEL_RUN_DIR", raising=False)
+    monkeypatch.setattr(pipeline, "find_rivals", lambda *_: (model, {"unet": lambda bone: ~bone}))
+
+    def asked_at_the_end(*given: object, **more: object) -> object:
+        made = generate.make_all(*given, **more)
+        os.kill(os.getpid(), signal.SIGTERM)
+        return made
+
+    monkeypatch.setattr(pipeline, "make_all", asked_at_the_end)
+    assert evaluate.main(flags) == 0
+    assert (folder / "evaluation.md").is_file()
+
+
+def test_a_stop_that_both_programs_were_sent_is_no_failure_of_the_drawing(tmp_path) -> None:
+    """A terminal's Ctrl+C: the drawing one may have ended before the other asks it to."""
+    asked: list[int] = []
+    command = ["-c", "raise SystemExit(130)", "x/sample.py"]
+
+    def stop() -> bool:
+        return bool(asked)
+
+    with pytest.raises(SettingsError, match="ended with exit code 130"):
+        completing.run_program(command, stop, tmp_path / "events")
+    start = subprocess.Popen
+
+    def started(*given, **more):
+        process = start(*given, **more)
+        process.wait()
+        asked.append(1)
+        return process
+
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(StoppedError):
+        patch.setattr(completing.subprocess, "Popen", started)
+        completing.run_program(command, stop, tmp_path / "events")
 
 
 def test_the_protocols_own_numbers_are_said_to_be_so() -> None:
@@ -465,20 +555,19 @@ def test_completions_of_other_settings_are_drawn_again(root, model, tmp_path, mo
     samples, syn = read_listing(root / "test.csv"), tmp_path / "completions" / "syn"
     stops: list[int] = []
 
-    def sample(command: list[str], *_: object) -> bool:
+    def sample(command: list[str], *_: object) -> None:
         """As sample.py: what is there already stays. Where it is to stop, after one case."""
         left = [one for one in samples if not (syn / one.case / "sample.npy").is_file()]
         left = left[: stops.pop()] if stops else left
         complete_truly(left, syn, 270, 30)
         drawn.append(len(left))
-        return bool(left)
 
     monkeypatch.setattr(pipeline, "run_program", sample)
     base = ["--path", str(root / "test.csv"), "--pcdiff", str(model), "--output_dir", str(tmp_path)]
     others = ["--sampling_steps", "9"]
     for more in ([], [], others, others):
         settings = pipeline.make_parser().read([*base, *more])
-        assert pipeline.complete(settings, samples, syn, pipeline.StopRequest(), None)
+        pipeline.complete(settings, samples, syn, pipeline.StopRequest(), None)
     assert drawn == [5, 5]
     os.utime(model)
     stops.append(1)
@@ -496,16 +585,15 @@ def test_cases_are_drawn_alike_with_and_without_a_stop_between(root, tmp_path, m
     samples, syn = read_listing(root / "train.csv"), tmp_path / "completions" / "syn"
     lists: list[str] = []
 
-    def sample(command: list[str], *_: object) -> bool:
+    def sample(command: list[str], *_: object) -> None:
         lists.append(Path(command[command.index("--path") + 1]).read_text())
         complete_truly(samples[:6], syn, 270, 30)
-        return True
 
     monkeypatch.setattr(pipeline, "run_program", sample)
     words = ["--path", str(root / "train.csv"), "--pcdiff", str(root / "train.csv")]
     settings = pipeline.make_parser().read([*words, "--output_dir", str(tmp_path)])
     for _ in range(2):
-        assert pipeline.complete(settings, samples, syn, pipeline.StopRequest(), None)
+        pipeline.complete(settings, samples, syn, pipeline.StopRequest(), None)
     assert len(missing_cases(samples, syn, 1)) == 4
     assert lists[0] == lists[1]
 

@@ -200,3 +200,11 @@ def test_a_defect_on_both_sides_keeps_both_pieces() -> None:
     implant = cut_out(skull, skull & ~holes, points, Shaping.for_spacing((3.0, 3.0, 3.0)))
     assert not (implant & ~holes).any()
     assert all(dice(implant[part], holes[part]) > 0.85 for part in np.s_[:30, 30:])
+
+
+def test_hundreds_of_members_vote_as_few_do() -> None:
+    mask = np.zeros((4, 4, 4), bool)
+    mask[1:3, 1:3, 1:3] = True
+    for count in (1, 2, 255, 256, 300):
+        assert (vote([mask] * count) == mask).all(), count
+        assert (vote([mask] * (count // 2) + [~mask] * (count - count // 2))[0]).all(), count

@@ -124,16 +124,16 @@ class Cascade:
         eta: float = 0.0,
     ) -> tuple[Tensor, Tensor]:
         """Return mean and deviation over count samples of one stage, both (B, 1, D, D, D)."""
-        total = squares = None
+        mean = squares = torch.zeros((), device=xrays.device)
         for turn in range(count):
             drawn = self.sample_stage(
                 number, xrays, before, [(*seed, turn) for seed in seeds], steps, eta
             )
-            total = drawn if total is None else total + drawn
-            squares = drawn**2 if squares is None else squares + drawn**2
-        assert total is not None and squares is not None
-        mean = total / count
-        return mean, (squares / count - mean**2).clamp(min=0).sqrt()
+            # Welford's: the difference of two means would lose the digits of a small deviation.
+            away = drawn - mean
+            mean = mean + away / (turn + 1)
+            squares = squares + away * (drawn - mean)
+        return mean, (squares / count).clamp(min=0).sqrt()
 
     def run(
         self,

@@ -39,7 +39,7 @@ def tigre(given: Given, field_of_view: Fov) -> ConeBeam:
     90. Its arrays have row 0 at the feet, and at 90 and 180 degrees column 0 on the far side.
     """
     angles = numbers(given, "angles", 2)
-    sources = [TIGRE_SIDES.get(round(angle) % 360, "") for angle in angles]
+    sources = [TIGRE_SIDES.get(round(angle, 3) % 360, "") for angle in angles]
     check_sides(sources, "angles must be 90 or 270, then 0 or 180")
     (rows, columns), (high, wide) = numbers(given, "nDetector", 2), numbers(given, "dDetector", 2)
     up, along = numbers({"offDetector": [0, 0], **given}, "offDetector", 2)
@@ -76,7 +76,7 @@ def plain(given: Given, field_of_view: Fov) -> ConeBeam:
     offsets = given.get("offset_mm", [[0, 0], [0, 0]])
     if not isinstance(offsets, list) or len(offsets) != 2:
         raise SettingsError(f"{WHERE}.offset_mm must be two pairs, of the frontal and lateral view")
-    sources = [str(side) for side in given.get("sources", [FRONT, LEFT])]
+    sources = given.get("sources", [FRONT, LEFT])
     check_sides(sources, "sources must be front or back, then left or right")
     high, wide = numbers(given, "detector_mm", 2)
     pairs = [numbers({"offset_mm": pair}, "offset_mm", 2) for pair in offsets]
@@ -149,9 +149,11 @@ def numbers(given: Given, key: str, count: int) -> tuple[float, ...]:
     return tuple(float(part) for part in found)
 
 
-def check_sides(sources: list[str], rule: str) -> None:
+def check_sides(sources: Any, rule: str) -> None:
     """Raise SettingsError with the rule unless each view's source is on a side of its own."""
-    if len(sources) != 2 or any(
-        side not in known for side, known in zip(sources, SIDES.values(), strict=True)
+    if (
+        not isinstance(sources, (list, tuple))
+        or len(sources) != 2
+        or any(side not in known for side, known in zip(sources, SIDES.values(), strict=True))
     ):
         raise SettingsError(f"{WHERE}: {rule}")

@@ -135,7 +135,7 @@ def write_calibration(
 ) -> None:
     """Say what the pixels of a folder's X-rays mean, and how the rays ran.
 
-    Raises SettingsError where the folder says something else already.
+    Raises SettingsError where the folder says something else already, or has folders of others.
     """
     described: dict[str, Any] = {
         "xray_calibration": "line_integral",
@@ -146,9 +146,15 @@ def write_calibration(
     if geometry is not None:
         described["geometry"] = geometry
     path = folder / CALIBRATION
-    if path.is_file() and read_stated(path) != described:
+    if path.is_file():
+        others = read_stated(path) != described
+    else:
+        inside = folder.iterdir() if folder.is_dir() else ()
+        others = any(entry.is_dir() and entry.name[0] != "." for entry in inside)
+    if others:
         raise SettingsError(
-            f"{folder} holds other patients already (see {CALIBRATION}): choose another folder"
+            f"{folder} holds other patients already (see its folders and {CALIBRATION}): choose"
+            " another folder"
         )
     write_text_whole(path, json.dumps(described, indent=2) + "\n")
 

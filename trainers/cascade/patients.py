@@ -18,6 +18,7 @@ from typing import Any, TypeGuard, cast
 import nibabel
 import numpy as np
 import torch
+from nibabel.affines import voxel_sizes
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -278,7 +279,7 @@ def open_ct(path: Path, turn: bool = False) -> nibabel.Nifti1Image:
     from nibabel.processing import resample_to_output
 
     voxels = nibabel.Nifti1Image(volume_of(image), image.affine)
-    return resample_to_output(voxels, image.header.get_zooms()[:3], order=1, cval=AIR)
+    return resample_to_output(voxels, voxel_sizes(image.affine), order=1, cval=AIR)
 
 
 def _loaded(path: Path) -> nibabel.Nifti1Image:
@@ -311,10 +312,8 @@ def from_scanner(image: nibabel.Nifti1Image) -> tuple[np.ndarray, np.ndarray]:
     data = volume_of(image)
     if data.ndim != 3:
         return data, np.ones(3)
-    right, front, up = (
-        float(size) * count
-        for size, count in zip(image.header.get_zooms(), data.shape, strict=False)
-    )
+    # By where it lies, as its orientation: pixdim may say otherwise of a file with an sform.
+    right, front, up = voxel_sizes(image.affine) * data.shape
     return np.ascontiguousarray(to_body_axes(data)), np.array([front, up, right])
 
 

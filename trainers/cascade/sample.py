@@ -54,6 +54,7 @@ from trainers.common.report import EventLog, run_directory
 from trainers.common.settings_parser import (
     SettingsError,
     SettingsParser,
+    check_kept,
     number_between,
     output_file,
     seed_number,
@@ -155,6 +156,13 @@ def sample(settings: argparse.Namespace) -> int:
     """Sample as the settings say and return the exit code. Raises SettingsError."""
     if not settings.output.name.endswith((".nii", ".nii.gz")):
         raise SettingsError(f"--output: {settings.output} must end in .nii or .nii.gz")
+    stem = settings.output.name.removesuffix(".gz").removesuffix(".nii")
+    spread_path = settings.output.with_name(f"{stem}_deviation.nii.gz")
+    picture = settings.output.with_name(f"{stem}.png")
+    check_kept(
+        (settings.frontal, settings.lateral, settings.like, settings.truth, settings.checkpoint),
+        (settings.output, spread_path, picture),
+    )
     device, reason = use_device(settings)
     cascade, calibration, _ = load_cascade(settings.checkpoint, device)
     config, number = cascade.config, len(cascade.stages)
@@ -163,6 +171,7 @@ def sample(settings: argparse.Namespace) -> int:
     field = three_numbers(settings.field_of_view) or imaged or calibration.field_of_view
     affine = place_in_space(size, settings.like, field)
     xrays, integrals = read_views(settings, config.views, config.image_size, calibration)
+    truth = None if settings.truth is None else read_ct(settings.truth, field)[0]
     print(f"device       {describe_device(device)} ({reason})")
     print(f"cascade      {number} stages up to {size}^3, X-rays {' and '.join(config.views)}")
     print(
@@ -175,8 +184,6 @@ def sample(settings: argparse.Namespace) -> int:
     mean, deviation = (part[0].float().cpu() for part in found[-1])
     hu = hu_from_unit(mean[0].clamp(-1, 1)).numpy()
     write_nifti(settings.output, np.rint(hu).astype(np.int16), affine)
-    stem = settings.output.name.removesuffix(".gz").removesuffix(".nii")
-    spread_path = settings.output.with_name(f"{stem}_deviation.nii.gz")
     spread = deviation[0].numpy() * (HU_HIGH - HU_LOW) / 2
     write_nifti(spread_path, spread.astype(np.float32), affine)
     print(
@@ -195,8 +202,7 @@ def sample(settings: argparse.Namespace) -> int:
         print(
             f"X-rays       the volume's line integrals are {100 * error:.1f} % off the ones given"
         )
-    if settings.truth is not None:
-        truth, _ = read_ct(settings.truth, field)
+    if truth is not None:
         wanted = unit_from_hu(fit(torch.from_numpy(truth)[None, None], (size,) * 3))[0]
         values = volume_metrics(mean, wanted)
         shown = {"CT": wanted, **shown}
@@ -204,7 +210,6 @@ def sample(settings: argparse.Namespace) -> int:
             f"against CT   PSNR {values['psnr']:.2f} dB, SSIM {values['ssim']:.4f},"
             f" MAE {values['mae_hu']:.1f} HU in the window [-1024, 1024] HU"
         )
-    picture = settings.output.with_name(f"{stem}.png")
     write_comparison(picture, shown, f"{settings.output.name}: mean of {settings.samples} draws")
     print(f"picture      {picture}")
     events = EventLog(run_directory())

@@ -20,7 +20,11 @@ class StoppedError(Exception):
     """Somebody asked for the end while data was read, a model judged or used; nothing is wrong."""
 
 
-class DivergedError(ArithmeticError):
+class NotFiniteError(ArithmeticError):
+    """A trained network's answers are no numbers any more; its text is one line for the user."""
+
+
+class DivergedError(NotFiniteError):
     """Training has no finite gradient any more; its text is one line for the user to read."""
 
 

@@ -12,7 +12,13 @@ from typing import Any, TextIO, cast
 
 import torch
 
-from trainers.common.errors import DivergedError, ExportError, SettingsError, SharedError
+from trainers.common.errors import (
+    DivergedError,
+    ExportError,
+    NotFiniteError,
+    SettingsError,
+    SharedError,
+)
 from trainers.common.files import LOST_OUTPUT
 from trainers.common.ranks import RanksDifferError, grouped
 
@@ -51,7 +57,7 @@ def failure(problem: BaseException, settings: argparse.Namespace) -> str:
             f"a loading process has ended ({reason}): most often, memory or /dev/shm did not"
             " suffice; fewer --workers need less of both, and 0 shows what else it was"
         )
-    if isinstance(problem, (SettingsError, DivergedError, ExportError, RanksDifferError, OSError)):
+    if isinstance(problem, (SettingsError, NotFiniteError, ExportError, RanksDifferError, OSError)):
         return own_words(problem)
     if not isinstance(problem, (MemoryError, RuntimeError)):
         return ""

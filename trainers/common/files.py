@@ -7,6 +7,7 @@ tells of itself (lines, events, histories, pictures) may get lost on a full disk
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
 import shutil
 import sys
@@ -68,6 +69,17 @@ def _full_disk(problem: BaseException | None) -> OSError | None:
 def write_text_whole(path: Path, text: str) -> int:
     """Write text as UTF-8 so that path is whole or absent; return its bytes."""
     return write_whole(path, lambda file: file.write(text.encode("utf-8")))
+
+
+def content_of(path: Path) -> str:
+    """Return a text that changes with what a file holds; nothing where there is none."""
+    if not path.is_file():
+        return ""
+    digest = hashlib.blake2b(digest_size=8)
+    with path.open("rb") as file:
+        while part := file.read(1 << 20):
+            digest.update(part)
+    return digest.hexdigest()
 
 
 def name_also(path: Path, name: Path) -> None:

@@ -29,7 +29,7 @@ from trainers.common.settings_parser import (
     whole_number,
 )
 from trainers.common.stacks import answer_with_stacks
-from trainers.common.stopping import stop_watching_workers
+from trainers.common.stopping import StopRequest, stop_watching_workers
 
 _any, _some = whole_number(0), whole_number(1)
 MOST_DECAY = 0.999999
@@ -120,6 +120,30 @@ def run_main(
         events.emit("end", code=code, pid=os.getpid())
         events.close()
     return code
+
+
+def run_making(
+    make: Callable[[argparse.Namespace, StopRequest], int],
+    parser: SettingsParser,
+    arguments: list[str] | None = None,
+) -> int:
+    """Do what run_main does, for a program of a trained model that makes something of it.
+
+    Where it raises StoppedError the code is as of the signal, as make_data's: whoever waits for
+    what it makes must not take it for made.
+    """
+    stop = StopRequest()
+
+    def work(settings: argparse.Namespace) -> int:
+        stop.listen()
+        try:
+            return make(settings, stop)
+        except StoppedError:
+            if rank_of() == 0:
+                print("stopped: what is made stays, and is not made again", file=sys.stderr)
+            return stop.code
+
+    return run_main(work, parser, arguments)
 
 
 def _run(train: Callable[[argparse.Namespace], int], settings: argparse.Namespace) -> int:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import signal
 import sys
 import threading
 import time
@@ -88,8 +87,7 @@ def make_data(work: Callable[[StopRequest], int]) -> int:
     except (StoppedError, KeyboardInterrupt):
         trainers.leave()
         print("stopped: what is made stays, and is not made again", file=sys.stderr)
-        asked = stop.reason if stop.reason in signal.Signals.__members__ else "SIGINT"
-        return 128 + signal.Signals[asked]
+        return stop.code
     except (SettingsError, OSError) as problem:
         print(f"error: {problem}", file=sys.stderr)
         return 2 if isinstance(problem, SettingsError) else 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from textwrap import dedent, indent
 from typing import Any, NoReturn
@@ -142,6 +142,16 @@ def output_file(text: str) -> Path:
         raise argparse.ArgumentTypeError(f"{text} is a folder: name a file in it")
     output_folder(str(Path(text).parent))
     return Path(text)
+
+
+def check_kept(read: Iterable[Path | None], written: Iterable[Path]) -> None:
+    """Raise SettingsError where a file that is read would be replaced by one that is written."""
+    given = {path.resolve() for path in read if path is not None}
+    for path in written:
+        if path.resolve() in given:
+            raise SettingsError(
+                f"{path} is read here, and a result would replace it: name another for the results"
+            )
 
 
 def seed_number(text: str) -> int:

@@ -35,6 +35,12 @@ class StopRequest:
         self._file = directory / "stop.json" if directory else None
         self.reason = ""
 
+    @property
+    def code(self) -> int:
+        """The exit code of a program that ends before it has made all: as of the signal."""
+        asked = self.reason if self.reason in signal.Signals.__members__ else "SIGINT"
+        return 128 + signal.Signals[asked]
+
     def listen(self) -> None:
         """Take STOP_SIGNALS as requests; a second SIGINT raises KeyboardInterrupt."""
         for number in STOP_SIGNALS:

@@ -92,13 +92,19 @@ def find_depth_files(folder: Path, stems: list[str]) -> bool:
             f" {first_names(missing)} (depth is used for all images or for none)"
         )
     for path in paths:
-        found = path.stat().st_size
-        side = math.isqrt(found // 4)
-        if side == 0 or side * side * 4 != found:
-            raise SettingsError(
-                f"{path} has {found:,} bytes, expected side x side float32, such as 262,144 for 256"
-            )
+        depth_side(path)
     return True
+
+
+def depth_side(path: Path) -> int:
+    """Return the pixels a side of a depth file. Raises SettingsError where it is no square."""
+    found = path.stat().st_size
+    side = math.isqrt(found // 4)
+    if side == 0 or side * side * 4 != found:
+        raise SettingsError(
+            f"{path} has {found:,} bytes, expected side x side float32, such as 262,144 for 256"
+        )
+    return side
 
 
 def read_polarity(folder: Path) -> str:
@@ -141,11 +147,11 @@ def read_features(path: Path, feature_dim: int) -> Tensor:
 def read_disparity(path: Path, polarity: str = "disparity") -> Tensor:
     """Read a depth file as disparity (1,side,side) in [0,1], 1 nearest.
 
-    Raises SettingsError naming the file where a number is not finite.
+    Raises SettingsError naming the file where a number is not finite, or it is no square.
     """
+    side = depth_side(path)
     values = np.fromfile(path, dtype="<f4")
     check_finite(values, path)
-    side = math.isqrt(values.size)
     read = torch.from_numpy(values.astype(np.float32)).view(1, side, side).clamp(0, 1)
     return 1 - read if polarity == "distance" else read
 
@@ -156,13 +162,15 @@ def read_density(path: Path, size: int) -> Tensor:
     Raises SettingsError naming the file where it is no square of finite numbers.
     """
     try:
-        grid = np.load(path, allow_pickle=False)
+        grid = np.asarray(np.load(path, allow_pickle=False), dtype=np.float32)
     except DAMAGED as problem:
-        raise SettingsError(f"{path} cannot be read as an array ({problem})") from problem
-    if grid.ndim != 2 or grid.shape[0] != grid.shape[1]:
+        raise SettingsError(
+            f"{path} cannot be read as an array of numbers ({problem})"
+        ) from problem
+    if grid.ndim != 2 or grid.shape[0] != grid.shape[1] or not grid.size:
         raise SettingsError(f"{path} holds no square of numbers, but shape {grid.shape}")
     check_finite(grid, path)
-    weights = torch.from_numpy(grid.astype(np.float32)).clamp(0, 1)[None, None]
+    weights = torch.from_numpy(grid).clamp(0, 1)[None, None]
     return 0.5 + F.interpolate(weights, size=size, mode="bilinear", align_corners=True)[0]
 
 

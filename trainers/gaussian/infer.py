@@ -36,6 +36,7 @@ from trainers.common.report import EventLog, run_directory
 from trainers.common.settings_parser import (
     SettingsError,
     SettingsParser,
+    check_kept,
     number_between,
     output_folder,
     whole_number,
@@ -108,6 +109,9 @@ def infer(settings: argparse.Namespace) -> int:
     """Write the three files and return the exit code."""
     if not settings.image.is_file():
         raise SettingsError(f"--image: there is no file {settings.image}")
+    folder, stem = settings.output_dir, settings.image.stem
+    written = [folder / f"{stem}.{suffix}" for suffix in ("bin", "ply", "png")]
+    check_kept((settings.image, settings.features, settings.depth, settings.checkpoint), written)
     device, _ = use_device(settings)
     trained = load_trained(settings.checkpoint)
     sources = Sources(
@@ -127,21 +131,20 @@ def infer(settings: argparse.Namespace) -> int:
     draw = choose_drawer(settings.renderer, device)
     drawn = render(seen_from(gaussians, pose), camera, draw)
     picture = to_image(drawn.image[0].clamp(0, 1))
-    folder, stem = settings.output_dir, settings.image.stem
-    number = write_bin(folder / f"{stem}.bin", gaussians)
-    write_ply(folder / f"{stem}.ply", gaussians)
-    write_whole(folder / f"{stem}.png", lambda file: picture.save(file, format="PNG"))
+    number = write_bin(written[0], gaussians)
+    write_ply(written[1], gaussians)
+    write_whole(written[2], lambda file: picture.save(file, format="PNG"))
     print(
         f"{number} Gaussians of {settings.image.name} by {settings.checkpoint} ({trained.writer})"
         f" on {describe_device(device)}"
     )
     if "disparity" not in batch:
         print("no depth was given: all Gaussians lie on one plane")
-    for suffix in ("bin", "ply", "png"):
-        print(f"written      {folder / f'{stem}.{suffix}'}")
+    for path in written:
+        print(f"written      {path}")
     events = EventLog(run_directory())
-    path = (folder / f"{stem}.png").absolute()
-    events.emit("image", path=path, caption=f"{number} Gaussians of {settings.image.name}")
+    caption = f"{number} Gaussians of {settings.image.name}"
+    events.emit("image", path=written[2].absolute(), caption=caption)
     events.close()
     if camera.blur < 0.1:
         print(

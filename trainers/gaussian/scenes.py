@@ -18,7 +18,7 @@ from typing import IO, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from trainers.common.errors import SettingsError
+from trainers.common.errors import SettingsError, read_as
 from trainers.common.reading import stored_size
 
 Matrix = NDArray[np.float64]
@@ -29,6 +29,9 @@ NUMBERS = {"SIMPLE_PINHOLE": 3, "PINHOLE": 4, "SIMPLE_RADIAL": 4, "RADIAL": 5, "
 UNDISTORT = "make pictures of a pinhole first, as colmap's image_undistorter does"
 UNLIKE = 0.02
 """How much the proportions of a picture may differ from its camera's: sizes are rounded."""
+SKEWED = 0.01
+"""How far the products of a rotation's rows may be from those of rows at right angles, of length 1.
+"""
 MIDDLE = 3.0
 """How far, in the decoder's world, the median point of a scene is brought: its depths are 2 to 4.
 """
@@ -78,7 +81,21 @@ def read_scenes(folder: Path) -> list[View]:
             f"--scenes: {folder} holds neither COLMAP's cameras and images nor RealEstate10K's"
             " CLIP.txt beside a folder CLIP of pictures"
         )
+    for view in views:
+        check_camera(view)
     return views
+
+
+def check_camera(view: View) -> None:
+    """Raise SettingsError where a view's camera is no pinhole's, or it is turned by no rotation."""
+    numbers = np.array([*view.lens, *view.rotation.flat, *view.translation])
+    apart = np.abs(view.rotation @ view.rotation.T - np.eye(3)).max()
+    focal = min(view.lens[:2])
+    if not (np.isfinite(numbers).all() and focal > 0 and apart < SKEWED):
+        raise SettingsError(
+            f"{view.picture}: its camera has the lens {view.lens} and a rotation that is"
+            f" {apart:.2g} off: focal lengths are above 0, and all numbers finite"
+        )
 
 
 # ------------------------------------------------------------------------------- RealEstate10K
@@ -87,7 +104,9 @@ def read_scenes(folder: Path) -> list[View]:
 def read_clip(path: Path) -> list[View]:
     """Return the views of a RealEstate10K clip whose pictures are there, in the file's order."""
     views = []
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines()[1:], start=2):
+    with read_as(path, "a clip's cameras"):
+        lines = path.read_text(encoding="utf-8").splitlines()[1:]
+    for number, line in enumerate(lines, start=2):
         fields = line.split()
         if not fields:
             continue
@@ -187,6 +206,8 @@ def pinhole(lens: Lens, where: str) -> tuple[float, float, float, float]:
     """Return a lens as View has it. Raises SettingsError where it is no pinhole's."""
     if lens.model not in NUMBERS or len(lens.numbers) != NUMBERS[lens.model]:
         raise SettingsError(f"{where}: {lens.model} is none of {', '.join(NUMBERS)}; {UNDISTORT}")
+    if min(lens.width, lens.height) < 1:
+        raise SettingsError(f"{where}: it has {lens.width} x {lens.height} pixels")
     single = lens.model in ("SIMPLE_PINHOLE", "SIMPLE_RADIAL", "RADIAL")
     fx, fy, cx, cy, *bent = (lens.numbers[0], *lens.numbers) if single else lens.numbers
     _refuse_distortion(bent, where)
@@ -194,8 +215,8 @@ def pinhole(lens: Lens, where: str) -> tuple[float, float, float, float]:
 
 
 def quaternion_matrix(numbers: tuple[float, ...]) -> Matrix:
-    """Return the rotation (3,3) of a quaternion w, x, y, z of any length but 0."""
-    w, x, y, z = np.array(numbers, dtype=np.float64) / np.linalg.norm(numbers)
+    """Return the rotation (3,3) of a quaternion w, x, y, z of any length; of 0 it is none."""
+    w, x, y, z = np.array(numbers, dtype=np.float64) / (np.linalg.norm(numbers) or np.nan)
     return np.array(
         [
             [1 - 2 * (y * y + z * z), 2 * (x * y - z * w), 2 * (x * z + y * w)],

@@ -14,10 +14,9 @@ from pathlib import Path
 
 import numpy as np
 
-from trainers.common.errors import SettingsError
-from trainers.common.files import DAMAGED
+from trainers.common.errors import SettingsError, StoppedError
 from trainers.common.report import RUN_DIRECTORY
-from trainers.skulls.listing import SkullSample, load_cloud
+from trainers.skulls.listing import SkullSample, load_cloud, members_of
 from trainers.skulls.volumes import write_array
 
 TRAINERS = Path(__file__).resolve().parents[1]
@@ -26,16 +25,9 @@ SAMPLE = TRAINERS / "pcdiff" / "sample.py"
 
 def missing_cases(samples: list[SkullSample], folder: Path, members: int) -> list[SkullSample]:
     """Return the samples without `members` completions in a syn/ folder."""
-    missing = []
-    for sample in samples:
-        path = folder / sample.case / "sample.npy"
-        try:
-            enough = len(np.load(path, mmap_mode="r", allow_pickle=False)) >= members
-        except DAMAGED:
-            enough = False
-        if not enough:
-            missing.append(sample)
-    return missing
+    return [
+        sample for sample in samples if members_of(folder / sample.case / "sample.npy") < members
+    ]
 
 
 def complete_truly(samples: list[SkullSample], folder: Path, skull: int, implant: int) -> None:
@@ -57,8 +49,8 @@ def complete_truly(samples: list[SkullSample], folder: Path, skull: int, implant
         write_array(case / "sample.npy", cloud[None].astype(np.float32))
 
 
-def run_program(command: list[str], stop: Callable[[], bool], events: Path) -> bool:
-    """Run one of our programs to its end; return False where a stop was asked for meanwhile.
+def run_program(command: list[str], stop: Callable[[], bool], events: Path) -> None:
+    """Run one of our programs to its end; raise StoppedError where a stop was asked for meanwhile.
 
     Its events go to the folder `events`, not into this run's. Raises SettingsError with the
     program's last words where it fails.
@@ -87,14 +79,16 @@ def run_program(command: list[str], stop: Callable[[], bool], events: Path) -> b
             process.kill()
             process.wait()
     reader.join(5)
-    if process.returncode and not stopped:
+    # Ctrl+C reaches both: the program may have ended before it was asked here.
+    if stop():
+        raise StoppedError
+    if process.returncode:
         errors = [word for word in last_lines if word.startswith("error:")]
         last = (errors or list(last_lines) or ["it said nothing"])[-1]
         raise SettingsError(
             f"{Path(command[0]).parent.name}/{Path(command[0]).name} ended with exit code"
             f" {process.returncode}: {last.removeprefix('error: ')}"
         )
-    return not stopped
 
 
 def _pass_on(process: subprocess.Popen[str], last_lines: deque[str]) -> None:

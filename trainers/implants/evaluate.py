@@ -33,7 +33,7 @@ from collections.abc import Iterable, Mapping
 
 from trainers.common.errors import SettingsError, read_as
 from trainers.common.files import write_text_whole
-from trainers.common.main_program import run_main
+from trainers.common.main_program import run_making
 from trainers.common.settings_parser import SettingsParser
 from trainers.common.stopping import StopRequest
 from trainers.implants import implant
@@ -126,20 +126,14 @@ def _row(method: str, cases: int | None, figures: Iterable[float]) -> str:
     return f"| {method} | {cases or ''} | {' | '.join(cells)} |"
 
 
-def evaluate(settings: argparse.Namespace) -> int:
-    """Make what is missing, print and write the table; return what implant.py would."""
+def evaluate(settings: argparse.Namespace, stop: StopRequest) -> int:
+    """Make what is missing, print and write the table; return and raise what implant.py would."""
     training = read_listing(settings.train_path) if settings.train_path else []
     if training and settings.path:
         check_split(training, read_listing(settings.path))
-    code, folder, stop = 0, settings.results, StopRequest()
+    code, folder = 0, settings.results
     if folder is None:
-        code = implant.make_implants(settings, stop)
-        folder = implant.implants_folder(settings)
-        if stop.asked():
-            print("stopped: no table is written of the cases so far; start again to go on there")
-            return code
-        if not (folder / "benchmark_cases.csv").is_file():
-            return code
+        code, folder = implant.make_implants(settings, stop), implant.implants_folder(settings)
     rows = read_cases(folder)
     name = settings.dataset or ("SkullFix" if rows[0]["defect"] == "all" else "SkullBreak")
     protocol = PROTOCOLS[name]
@@ -152,7 +146,7 @@ def evaluate(settings: argparse.Namespace) -> int:
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the program; return 0 when all is made and judged, 1 cases failed, 2 bad setting."""
-    return run_main(evaluate, make_parser(), arguments)
+    return run_making(evaluate, make_parser(), arguments)
 
 
 if __name__ == "__main__":

@@ -37,7 +37,7 @@ from trainers.common.device_flags import add_device_flags
 from trainers.common.errors import SettingsError
 from trainers.common.files import write_text_whole
 from trainers.common.holding import hold_folders
-from trainers.common.main_program import run_main
+from trainers.common.main_program import run_making
 from trainers.common.ranks import Ranks, join_ranks
 from trainers.common.report import EventLog, run_directory
 from trainers.common.settings_parser import SettingsParser, output_folder, seed_number, whole_number
@@ -49,6 +49,7 @@ from trainers.skulls.listing import SkullSample, check_clouds, check_volumes, cs
 from trainers.skulls.made_up import make_up
 from trainers.voxelization.cases import Output
 from trainers.voxelization.generate import (
+    all_made,
     describe_making,
     make_all,
     print_table,
@@ -172,12 +173,12 @@ def complete(
     folder: Path,
     stop: StopRequest,
     voxelization: Voxelization,
-) -> bool:
-    """Write the completions that are missing; return False where a stop was asked for."""
+) -> None:
+    """Write the completions that are missing; raise StoppedError where a stop was asked for."""
     if settings.completions == "true":
         implant = voxelization.points // 10
         complete_truly(samples, folder, voxelization.points - implant, implant)
-        return True
+        return
     before, known = made_with(folder), existing_model(settings, "pcdiff")
     if known is not None and before not in ("", drawn_with(known, settings)):
         print("completions  were drawn with other settings: all are drawn again")
@@ -190,7 +191,7 @@ def complete(
         (folder / sample.case / "sample.npy").unlink(missing_ok=True)
     if not missing:
         print("completions  all there already")
-        return True
+        return
     model = need_model(settings, "pcdiff")
     write_text_whole(folder.parent / MADE_WITH, drawn_with(model, settings))
     print(f"completions  {len(missing)} cases by {model}")
@@ -208,7 +209,7 @@ def complete(
         *("--manualSeed", str(settings.seed), "--device", settings.device),
         *("--threads", str(settings.threads)),
     ]
-    return run_program(command, stop.asked, folder.parent / "sampling")
+    run_program(command, stop.asked, folder.parent / "sampling")
 
 
 def implants_folder(settings: argparse.Namespace) -> Path:
@@ -217,10 +218,8 @@ def implants_folder(settings: argparse.Namespace) -> Path:
     return output / ("implants_true" if settings.completions == "true" else "implants")
 
 
-def make_implants(settings: argparse.Namespace, stop: StopRequest | None = None) -> int:
-    """Run the pipeline; return 0 when done or stopped, 1 where cases failed."""
-    stop = stop or StopRequest()
-    stop.listen()
+def make_implants(settings: argparse.Namespace, stop: StopRequest) -> int:
+    """Run the pipeline; return 0, or 1 where cases failed. Raises StoppedError."""
     ranks: Ranks = join_ranks(settings.device)
     output, folder = settings.output_dir.absolute(), implants_folder(settings)
     hold_folders(ranks, "--output_dir", folder)
@@ -239,9 +238,7 @@ def make_implants(settings: argparse.Namespace, stop: StopRequest | None = None)
     voxelization = load_voxelization(voxelizer, None, ranks.device)
     unet, rivals = find_rivals(settings, ranks)
     syn = output / ("completions_true" if settings.completions == "true" else "completions") / "syn"
-    if not complete(settings, samples, syn, stop, voxelization):
-        print("stopped while completing; start again to go on from there")
-        return 0
+    complete(settings, samples, syn, stop, voxelization)
     truly = settings.completions == "true"
     members = 1 if truly else settings.num_ens
     rows, failures = make_all(
@@ -264,12 +261,12 @@ def make_implants(settings: argparse.Namespace, stop: StopRequest | None = None)
     print_table(summary)
     report_rows(events, rows, summary)
     print(f"implants     {folder}")
-    return 1 if failures else 0
+    return all_made(samples, rows, failures)
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the program; return 0 when all is made, 1 where cases failed, 2 for a bad setting."""
-    return run_main(make_implants, make_parser(), arguments)
+    return run_making(make_implants, make_parser(), arguments)
 
 
 if __name__ == "__main__":

@@ -17,7 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from trainers.common.files import DAMAGED, write_text_whole, write_whole
+from trainers.common.files import write_text_whole, write_whole
+from trainers.skulls.listing import members_of
 
 COLUMNS = (
     "case_name", "case_dir", "input_points_path", "sample_points_path", "shift_path", "scale_path",
@@ -30,13 +31,17 @@ RECORD = "record.json"
 
 @dataclass(frozen=True)
 class CaseRecord:
-    """What one case took; `seconds` and `memory` are None where an earlier version drew it."""
+    """What one case took; `seconds` and `memory` are None where an earlier version drew it.
+
+    `made_with` changes with the network and the settings that drew it.
+    """
 
     name: str
     folder: Path
     members: int
     seconds: float | None = None
     memory: int | None = None
+    made_with: str = ""
 
 
 def write_array(path: Path, array: Any) -> int:
@@ -46,18 +51,19 @@ def write_array(path: Path, array: Any) -> int:
 
 def write_record(record: CaseRecord) -> None:
     """Keep beside a case's arrays what it took, for all later starts."""
-    content = {"members": record.members, "seconds": record.seconds, "memory": record.memory}
+    names = ("members", "seconds", "memory", "made_with")
+    content = {name: getattr(record, name) for name in names}
     write_text_whole(record.folder / RECORD, json.dumps(content) + "\n")
 
 
 def read_record(name: str, folder: Path) -> CaseRecord | None:
     """Return what a case took; None where it is not drawn."""
-    try:
-        members = len(np.load(folder / "sample.npy", mmap_mode="r", allow_pickle=False))
-    except DAMAGED:
+    members = members_of(folder / "sample.npy")
+    if not members:
         return None
     try:
-        return CaseRecord(name, folder, **json.loads((folder / RECORD).read_text("utf-8")))
+        known = {**json.loads((folder / RECORD).read_text("utf-8")), "members": members}
+        return CaseRecord(name, folder, **known)
     except (OSError, ValueError, TypeError):
         return CaseRecord(name, folder, members)
 

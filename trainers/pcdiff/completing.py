@@ -18,6 +18,7 @@ from trainers.pcdiff.model import HEAD, PVCNN, Sizes
 from trainers.pcdiff.naming import bare_names, load_weights
 from trainers.pcdiff.samplers import Predict
 
+TRAINER = "pcdiff"
 PUBLISHED_NOISE = dict(zip(NOISE_SETTINGS, ("linear", 1e-4, 0.02, 1000, "eps"), strict=True))
 """What checkpoints without a word on it were trained with."""
 
@@ -63,6 +64,9 @@ def load_network(
     if not isinstance(weights, Mapping) or not weights:
         raise SettingsError(f"{path}: holds no weights of PCDiff, neither model nor model_state")
     weights = bare_names(weights)
+    writer = (content.get("written_by") or {}).get("trainer", TRAINER)
+    if writer != TRAINER:
+        raise SettingsError(f"{path}: was written by {writer}, and this is {TRAINER}")
     known = content.get("sizes") or sizes_from_weights(weights, path)
     known = {**known, **content.get("diffusion", {})}
     wanted = {name: value for name, value in given.items() if value is not None}

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from trainers.common.errors import SettingsError
+from trainers.common.errors import NotFiniteError, SettingsError
 from trainers.common.loading import sent
 from trainers.pcdiff import neighbours_torch
 
@@ -33,7 +33,10 @@ SEARCHES = ("auto", "numba", "torch", "triton")
 """All find the same points: numba on the CPU, the others on the device."""
 
 
-NOT_FINITE = "the point cloud has coordinates that are not finite"
+NOT_FINITE = (
+    "the point cloud has coordinates that are not finite: where a network drew them, it has"
+    " diverged; take an earlier checkpoint"
+)
 RADIUS = 2.5
 """About where the points of a skull lie whose longest side spans -3 to 3."""
 
@@ -129,7 +132,7 @@ def survey(
 ) -> list[PointLevel]:
     """Return one level per ball and a last one, for points (B, N, 3).
 
-    Raises ArithmeticError where a coordinate is not finite, unless it is known that all are: to
+    Raises NotFiniteError where a coordinate is not finite, unless it is known that all are: to
     look waits for the device. Raises ValueError for an unknown search.
     """
     points = points.detach().float().contiguous()
@@ -238,7 +241,7 @@ def _search_on_device(
     totals = [level.numbers.view(len(points), -1).sum(1).cumsum(0) for level in found]
     counted = torch.cat([finite.view(1).long(), *totals]).tolist()
     if not counted.pop(0) and not known_finite:
-        raise ArithmeticError(NOT_FINITE)
+        raise NotFiniteError(NOT_FINITE)
     batch = len(points)
     return found, [[0, *counted[at : at + batch]] for at in range(0, len(counted), batch)]
 
@@ -252,7 +255,7 @@ def _search_numba(
     """
     device, clouds = points.device, points.cpu().numpy()
     if not known_finite and not np.isfinite(clouds).all():
-        raise ArithmeticError(NOT_FINITE)
+        raise NotFiniteError(NOT_FINITE)
 
     def search(sample: int) -> list[tuple[Any, ...]]:
         cloud, levels = clouds[sample], []

@@ -4,7 +4,8 @@ Writes, for every case, <eval_path>/syn/<defect><NNN>_surf/ with input.npy (1, S
 (members, S + I, 3; the skull first), shift.npy (1, 1, 3) and scale.npy (1, 1, 1): points times
 scale plus shift are voxels. trainers/voxelization/generate.py makes volumes of them.
 Finished cases are
-passed over, so a run that was cut short goes on.
+passed over, so a run that was cut short goes on; those of another network, of other settings or of
+fewer members are drawn again.
 """
 
 # Our own package can only be imported once sys.path is right.
@@ -35,8 +36,10 @@ import torch
 from trainers.common.bar import bar
 from trainers.common.device_flags import add_device_flags
 from trainers.common.devices import describe_device, peak_memory
+from trainers.common.errors import SettingsError
+from trainers.common.files import content_of
 from trainers.common.holding import hold_folders
-from trainers.common.main_program import run_main
+from trainers.common.main_program import run_making
 from trainers.common.randomness import sample_generator
 from trainers.common.ranks import Ranks, from_leader, gather_from_ranks, join_ranks
 from trainers.common.reporter import Reporter
@@ -84,7 +87,7 @@ def make_parser() -> SettingsParser:
     add("--config", type=Path, metavar="FILE", help="YAML or JSON of these settings; flags win")
     add("--path", type=Path, required=True, metavar="CSV",
         help="list of skulls, such as test.csv; or one skull's own cloud, NAME_surf.npy")
-    add("--dataset", choices=("SkullBreak", "SkullFix"), default="SkullBreak", help="whose layout")
+    add("--dataset", choices=("SkullBreak", "SkullFix"), help="whose layout is expected")
     add("--model", type=Path, required=True, metavar="FILE",
         help="epoch_N.pth, or a checkpoint of ours")
     add("--eval_path", type=output_folder, required=True, metavar="FOLDER",
@@ -118,13 +121,20 @@ def make_parser() -> SettingsParser:
     return parser
 
 
-def find_cases(path: Path) -> list[SkullSample]:
-    """Return the cases of a list, or the one case that a cloud file is."""
+def find_cases(path: Path, expected: str | None) -> list[SkullSample]:
+    """Return the cases of a list, or the one case that a cloud file is.
+
+    Raises SettingsError where a list has another layout than expected.
+    """
     if path.name.endswith("_surf.npy"):
         load_cloud(path)
         name = path.name.removesuffix("_surf.npy")
         return [SkullSample(name, None, path, path, path)]
-    return read_listing(path)
+    cases = read_listing(path)
+    layout = "SkullBreak" if cases[0].defect else "SkullFix"
+    if expected not in (None, layout):
+        raise SettingsError(f"--dataset {expected}: {path} is a list of {layout}")
+    return cases
 
 
 def case_folder(settings: argparse.Namespace, case: SkullSample) -> Path:
@@ -133,11 +143,25 @@ def case_folder(settings: argparse.Namespace, case: SkullSample) -> Path:
     return folder
 
 
-def finished(settings: argparse.Namespace, cases: list[SkullSample]) -> list[str]:
+def finished(settings: argparse.Namespace, cases: list[SkullSample], made_with: str) -> list[str]:
     """Return the cases that are not to be drawn any more; the others are dealt to the ranks."""
     if settings.overwrite:
         return []
-    return [case.case for case in cases if (case_folder(settings, case) / "sample.npy").is_file()]
+    found = [read_record(case.case, case_folder(settings, case)) for case in cases]
+    # An earlier version did not say what drew a case.
+    return [
+        record.name
+        for record in found
+        if record and record.members >= settings.num_ens and record.made_with in ("", made_with)
+    ]
+
+
+def drawn_with(settings: argparse.Namespace) -> str:
+    """Return a text that changes with the network and whatever else decides a case's implants."""
+    decided = ("sampling_method", "sampling_steps", "ddim_order", "model_var_type", "manualSeed",
+               "num_points", "num_nn", "vox_res_mult", *NOISE_SETTINGS)  # fmt: skip
+    given = (getattr(settings, name) for name in decided)
+    return " ".join(map(str, (content_of(settings.model), *given)))
 
 
 def draw_case(
@@ -193,18 +217,21 @@ def write_case(
     split, folder = network.sizes.points - network.sizes.implant_points, record.folder
     rows = {"drawn": [views(some[:split], some[split:]) for some in arrays["sample"][:6]]}
     picture = write_sheet(folder / "implants.png", dict(rows), case.case, [])
+    # What is told of it is about to be replaced.
+    (folder / "sample.npy").unlink(missing_ok=True)
     write_record(record)
     for name in ("input", "shift", "scale", "sample"):
         write_array(folder / f"{name}.npy", arrays[name])
     return picture
 
 
-def sample(settings: argparse.Namespace) -> int:
-    """Draw implants as the settings say and return the exit code."""
-    stop = StopRequest()
-    stop.listen()
+def sample(settings: argparse.Namespace, stop: StopRequest) -> int:
+    """Draw implants as the settings say and return the exit code.
+
+    Raises StoppedError once what is drawn is told, where a stop was asked for meanwhile.
+    """
     ranks = join_ranks(settings.device)
-    cases = find_cases(settings.path)
+    cases = find_cases(settings.path, settings.dataset)
     hold_folders(ranks, "--eval_path", settings.eval_path.absolute() / "syn")
     given = {
         "points": settings.num_points,
@@ -228,7 +255,8 @@ def sample(settings: argparse.Namespace) -> int:
     network.warm_up(log.phase, (settings.num_ens, network.sizes.points))
     log.phase("validating")
     drawn, stopped = 0, False
-    done = from_leader(ranks, lambda: finished(settings, cases))
+    made_with = drawn_with(settings)
+    done = from_leader(ranks, lambda: finished(settings, cases, made_with))
     for case in done:
         log.write(f"{case}  is there already")
     left = [place for place, case in enumerate(cases) if case.case not in done]
@@ -241,7 +269,7 @@ def sample(settings: argparse.Namespace) -> int:
             break
         seconds, memory = time.monotonic() - begun, peak_memory(ranks.device)
         folder = case_folder(settings, case)
-        record = CaseRecord(case.case, folder, settings.num_ens, seconds, memory)
+        record = CaseRecord(case.case, folder, settings.num_ens, seconds, memory, made_with)
         picture = write_case(arrays, network, case, record)
         drawn += 1
         log.write(f"{case.case}  {settings.num_ens} implants in {seconds:.1f} s")
@@ -255,12 +283,14 @@ def sample(settings: argparse.Namespace) -> int:
         f"stopped on {stop.reason}" if stopped else f"results in {settings.eval_path / 'syn'}"
     )
     log.finish({"cases": float(everyone)})
+    if stopped:
+        raise StoppedError
     return 0
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the program; return the exit code."""
-    return run_main(sample, make_parser(), arguments)
+    return run_making(sample, make_parser(), arguments)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from trainers.common.errors import SettingsError
+from trainers.common.errors import NotFiniteError, SettingsError
 from trainers.pcdiff.diffusion import PointDiffusion
 
 METHODS = ("ddpm", "ddim", "dpm_solver")
@@ -43,7 +43,7 @@ def draw(
 ) -> Tensor:
     """Return points (B, 3, N) drawn from noise `start`; predict(points, timesteps) is the noise.
 
-    Points are never clipped: the data reach ±3. Raises ArithmeticError where they become NaN.
+    Points are never clipped: the data reach ±3. Raises NotFiniteError where they become NaN.
     """
     if sampling.method == "dpm_solver":
         points = _dpm_solver(predict, start, diffusion, sampling.steps, progress)
@@ -52,7 +52,10 @@ def draw(
     else:
         points = _ddpm(predict, start, diffusion, sampling, generator, progress)
     if not bool(points.isfinite().all()):
-        raise ArithmeticError(f"{sampling.method} left the finite numbers after its last step")
+        raise NotFiniteError(
+            f"{sampling.method} left the finite numbers after its last step: the network has"
+            " diverged; take an earlier checkpoint"
+        )
     return points
 
 

@@ -141,7 +141,7 @@ def _from_row(csv: Path, number: int, row: list[str]) -> list[SkullSample]:
         raise SkullDataError(
             f"{csv}, row {number}: {len(row)} columns; expected one, the path of a complete skull"
         )
-    complete = _resolve(csv, cloud_of(Path(row[0].strip())))
+    complete = resolved(csv, cloud_of(Path(row[0].strip())))
     if complete.parent.name != "complete_skull":
         raise SkullDataError(
             f"{csv}, row {number}: {row[0].strip()} does not lie in a folder complete_skull"
@@ -164,8 +164,8 @@ def _from_row(csv: Path, number: int, row: list[str]) -> list[SkullSample]:
 def _from_columns(csv: Path, number: int, row: list[str]) -> SkullSample:
     if len(row) != 4:
         raise SkullDataError(f"{csv}, row {number}: {len(row)} columns under a header of 4")
-    defective = _resolve(csv, cloud_of(Path(row[0].strip())))
-    implant = _resolve(csv, cloud_of(Path(row[1].strip())))
+    defective = resolved(csv, cloud_of(Path(row[0].strip())))
+    implant = resolved(csv, cloud_of(Path(row[1].strip())))
     kind: str | None = row[2].strip()
     if kind not in DEFECTS:
         kind = None
@@ -180,7 +180,7 @@ def _from_columns(csv: Path, number: int, row: list[str]) -> SkullSample:
     )
 
 
-def _resolve(csv: Path, row: Path) -> Path:
+def resolved(csv: Path, row: Path) -> Path:
     """Return a row's path: absolute, or under the list's folder, or under the working directory."""
     if row.is_absolute():
         return row
@@ -202,6 +202,14 @@ def _absent(csv: Path, cloud: Path) -> str:
     if volume_of(cloud).is_file():
         return f"{cloud} is missing, though its volume is there; {_prepared(cloud)}"
     return f"{cloud} is missing and so is its volume: the pair listed in {csv} is incomplete"
+
+
+def members_of(sample: Path) -> int:
+    """Return how many completions a sample.npy holds; 0 where it is not there or damaged."""
+    try:
+        return len(np.load(sample, mmap_mode="r", allow_pickle=False))
+    except DAMAGED:
+        return 0
 
 
 def load_cloud(path: Path) -> np.ndarray:

@@ -59,13 +59,21 @@ from trainers.skulls.listing import (
     cloud_of,
     csv_text,
     load_cloud,
+    members_of,
     read_listing,
     rows_of,
     volume_of,
 )
 from trainers.skulls.metrics import bounding_box
 from trainers.skulls.surfaces import surface_cloud
-from trainers.skulls.volumes import check_axes, read_volume, replace_file, write_array, write_arrays
+from trainers.skulls.volumes import (
+    check_axes,
+    read_volume,
+    replace_file,
+    volumes_in,
+    write_array,
+    write_arrays,
+)
 
 CPU_ONLY = (
     "volumes and clouds are made by NumPy, on one thread of each of --workers"
@@ -88,12 +96,11 @@ def make_cloud(volume: Path, points: int) -> None:
 
 def cloud_jobs(root: Path, points: int) -> list[Job]:
     """Return a job for every volume under root that has no cloud yet."""
-    volumes = [path for name in FOLDERS for path in sorted((root / name).rglob("*.nrrd"))]
+    volumes = [path for name in FOLDERS for path in volumes_in(root / name)]
     if not volumes:
         raise SkullDataError(
             f"{root}: no .nrrd files in {', '.join(FOLDERS)}; is this the data set's folder?"
         )
-    volumes = [path for path in volumes if not path.name.startswith(".")]
     for note in check_axes(volumes):
         print(f"note         {note}")
     missing = [path for path in volumes if not cloud_of(path).is_file()]
@@ -212,9 +219,11 @@ def manifest_rows(
     rows: list[tuple[str, ...]] = []
     for sample in samples:
         case = results / sample.case
-        if not (case / "sample.npy").is_file():
-            raise SkullDataError(f"{case / 'sample.npy'} is missing: complete {sample.name} first")
-        members = len(np.load(case / "sample.npy", mmap_mode="r", allow_pickle=False))
+        members = members_of(case / "sample.npy")
+        if not members:
+            raise SkullDataError(
+                f"{case / 'sample.npy'} is missing or damaged: complete {sample.name} first"
+            )
         files = [str((case / f"{name}.npy").absolute()) for name in ("sample", "shift", "scale")]
         vox = str((folder / f"{sample.name}_vox.npz").absolute())
         rows += [(*files, vox, str(member)) for member in range(members)]

@@ -16,9 +16,15 @@ import numpy as np
 from scipy import ndimage
 
 from trainers.common.errors import read_as
-from trainers.skulls.listing import FOLDERS, SkullDataError
+from trainers.skulls.listing import FOLDERS, SkullDataError, csv_text, resolved, rows_of
 from trainers.skulls.metrics import bounding_box
-from trainers.skulls.volumes import check_axes, read_volume, replace_file, write_volume
+from trainers.skulls.volumes import (
+    check_axes,
+    read_volume,
+    replace_file,
+    volumes_in,
+    write_volume,
+)
 
 SPACING_MM = 0.45
 SIDE = 512
@@ -123,7 +129,8 @@ def resample_skull(source: Path, target: Path, name: str, side: int, spacing: fl
     first = source / "complete_skull" / name
     complete = read_volume(first)
     resampled, where = plan_placement(complete.mask, complete.spacing, side, spacing)
-    for path in (first, *(p for part in FOLDERS[1:] for p in sorted((source / part).rglob(name)))):
+    others = (path for part in FOLDERS[1:] for path in volumes_in(source / part))
+    for path in (first, *(path for path in others if path.name == name)):
         goal = target / path.relative_to(source)
         if goal.is_file():
             continue
@@ -148,18 +155,36 @@ def resample_dataset(
     """Return the jobs that bring a data set's volumes into target as cubes; lists are copied."""
     if source.resolve() == target.resolve():
         raise SkullDataError(f"--to {target}: has to be another folder than --root")
-    names = sorted(path.name for path in (source / "complete_skull").glob("*.nrrd"))
+    complete = source / "complete_skull"
+    names = [path.name for path in volumes_in(complete) if path.parent == complete]
     if not names:
-        raise SkullDataError(f"{source / 'complete_skull'}: holds no .nrrd files")
-    for note in check_axes(p for part in FOLDERS for p in sorted((source / part).rglob("*.nrrd"))):
+        raise SkullDataError(f"{complete}: holds no .nrrd files")
+    for note in check_axes(path for part in FOLDERS for path in volumes_in(source / part)):
         print(f"note         {note}")
     for path in source.glob("*.csv"):
-        text = path.read_text(encoding="utf-8")
-        replace_file(
-            target / path.name, lambda draft, text=text: draft.write_text(text, encoding="utf-8")
-        )
+        content = list_for(path, source)
+        replace_file(target / path.name, lambda draft, content=content: draft.write_bytes(content))
     return [
-        (resample_skull, (source, target, name, side, spacing), source / "complete_skull" / name)
+        (resample_skull, (source, target, name, side, spacing), complete / name)
         for name in names
         if not placement_path(target / "complete_skull" / name).is_file()
     ]
+
+
+def list_for(path: Path, source: Path) -> bytes:
+    """Return a list for another folder: what it names of the source as its own folder has it.
+
+    Its paths may be whole ones or begin at the working directory, and would lead back there.
+    """
+
+    def moved(cell: str) -> str:
+        here = resolved(path, Path(cell.strip()))
+        inside = source.resolve() in here.resolve().parents and here.suffix in (".nrrd", ".npy")
+        return str(here.resolve().relative_to(source.resolve())) if inside else cell
+
+    try:
+        rows = rows_of(path)
+    except SkullDataError:  # Whoever reads it as a list says what is wrong with it.
+        return path.read_bytes()
+    found = [[moved(cell) for cell in row] for row in rows]
+    return path.read_bytes() if found == rows else csv_text(found).encode()

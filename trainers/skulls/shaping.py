@@ -36,7 +36,7 @@ class Shaping:
 
 def vote(skulls: list[np.ndarray], dilation: int = 0) -> np.ndarray:
     """Return the voxels that at least half of the skulls (rounded up) hold, each dilated first."""
-    votes = np.zeros(skulls[0].shape, np.uint8)
+    votes = np.zeros(skulls[0].shape, np.min_scalar_type(len(skulls)))
     for skull in skulls:
         votes += dilated(skull, dilation) if dilation else skull
     return votes >= (len(skulls) + 1) // 2

@@ -133,12 +133,14 @@ def slanted(ways: np.ndarray) -> bool:
 def read_volume(path: Path) -> Volume:
     """Return the binary mask (> 0) and the spacing of an NRRD file.
 
-    Raises SkullDataError where it is missing, broken, not three-dimensional, NaN, empty or no mask.
+    Raises SkullDataError where it is missing, broken, not three-dimensional, NaN, empty, full or no
+    mask.
     """
     if not path.is_file():
         raise SkullDataError(f"there is no volume {path}")
     try:
         data, header = nrrd.read(str(path))
+        spacing = spacing_of(header) if data.ndim == 3 else (1.0,) * 3
     except Exception as problem:  # pynrrd raises its own, zlib's and NumPy's errors.
         raise SkullDataError(f"{path}: cannot be read as NRRD ({problem})") from problem
     if data.ndim != 3:
@@ -148,24 +150,36 @@ def read_volume(path: Path) -> Volume:
     mask = data > 0
     if not mask.any():
         raise SkullDataError(f"{path}: is empty, no voxel is above 0")
+    if mask.all():
+        raise SkullDataError(
+            f"{path}: is full, every voxel is above 0: what is no bone has to be 0"
+        )
     low, high = data.min(), data.max()
     if high - float(low) > 1 and not ((data == low) | (data == high)).all():
         raise SkullDataError(
             f"{path}: holds more than two values, from {low:g} to {high:g}: a skull is a mask of"
             " bone and nothing; a CT becomes one by a threshold, such as 200 HU"
         )
-    return Volume(mask, spacing_of(header), place_of(header))
+    return Volume(mask, spacing, place_of(header))
+
+
+def volumes_in(folder: Path) -> list[Path]:
+    """Return the NRRD files anywhere in a folder, without hidden ones, which may be drafts."""
+    return sorted(path for path in folder.rglob("*.nrrd") if path.name[0] != ".")
 
 
 def spacing_of(header: dict[str, Any]) -> tuple[float, float, float]:
-    """Return the voxel size of an NRRD header in mm; 1 where it says nothing."""
+    """Return the voxel size in mm of the header of a volume; 1 where it says nothing of an axis.
+
+    Raises ValueError where it speaks of other axes than three.
+    """
     directions = header.get("space directions")
     if directions is not None:
-        lengths = np.linalg.norm(np.asarray(directions, dtype=float).reshape(-1, 3), axis=1)
+        lengths = np.linalg.norm(np.asarray(directions, dtype=float), axis=1)
     else:
         lengths = np.asarray(header.get("spacings", (1.0, 1.0, 1.0)), dtype=float)
-    lengths = np.where(np.isfinite(lengths) & (lengths > 0), lengths, 1.0)
-    return (float(lengths[0]), float(lengths[1]), float(lengths[2]))
+    first, second, third = np.where(np.isfinite(lengths) & (lengths > 0), lengths, 1.0).tolist()
+    return first, second, third
 
 
 def write_volume(

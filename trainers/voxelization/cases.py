@@ -45,6 +45,10 @@ class Output:
     made_with: str = ""
     rivals: Mapping[str, Callable[[np.ndarray], np.ndarray]] = field(default_factory=dict)
 
+    def described(self) -> str:
+        """Return a text that changes with what is written and how, but not with where to."""
+        return repr(replace(self, folder=Path(), rivals=dict.fromkeys(self.rivals)))
+
 
 def make_implant(
     case: Completion,
@@ -98,7 +102,6 @@ def make_implant(
         "eval_metrics_path": "",
         "runtime_sec": time.monotonic() - begun,
         "gpu_peak_memory_mb": _gpu_peak(voxelization.device),
-        "made_with": output.made_with,
     }
     if truth is not None:
         row |= _judge_all(folder, implant, truth, defective, output, write, pause)

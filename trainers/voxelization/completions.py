@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from trainers.skulls.listing import DEFECTS, SkullDataError
-from trainers.voxelization.data import read_array
+from trainers.voxelization.data import from_box, read_array
 
 CASE = re.compile(rf"({'|'.join(DEFECTS)})?(.+)_surf")
 
@@ -31,8 +31,15 @@ class Completion:
 
     def volume(self, root: Path, folder: str) -> Path:
         """Return the case's volume in one of a data set's folders."""
-        inner = root / folder if folder == "complete_skull" else root / folder / (self.defect or "")
-        return inner / f"{self.subject}.nrrd"
+        return volume_of_case(self.name, root, folder)
+
+
+def volume_of_case(name: str, root: Path, folder: str) -> Path:
+    """Return the volume of a case's name in one of a data set's folders."""
+    match = CASE.fullmatch(name)
+    defect, subject = match.groups() if match else (None, name)
+    inner = root / folder if folder == "complete_skull" else root / folder / (defect or "")
+    return inner / f"{subject}.nrrd"
 
 
 def find_cases(folder: Path) -> list[Path]:
@@ -61,20 +68,23 @@ def read_completion(folder: Path, members: int, implant_points: int | None = Non
         if not path.is_file():
             raise SkullDataError(f"{path} is missing: complete this case again")
         arrays[name] = read_array(path)
-    skull, samples = arrays["input"].reshape(-1, 3), arrays["sample"]
-    if samples.ndim != 3 or samples.shape[2] != 3:
+    skull, samples = arrays["input"], arrays["sample"]
+    if skull.ndim not in (2, 3) or skull.shape[-1] != 3 or not skull.size:
+        raise SkullDataError(f"{folder / 'input.npy'}: shape {skull.shape}; expected (1, S, 3)")
+    skull = skull.reshape(-1, 3)
+    if samples.ndim != 3 or samples.shape[2] != 3 or not samples.shape[1]:
         raise SkullDataError(f"{folder / 'sample.npy'}: shape {samples.shape}; expected (n, N, 3)")
     if members > len(samples):
         raise SkullDataError(
             f"{folder / 'sample.npy'}: holds {len(samples)} completions and {members} are asked for"
         )
-    scale, shift = float(arrays["scale"].reshape(-1)[0]), arrays["shift"].reshape(-1, 3)[0]
     whole = samples.shape[1] > len(skull)
     count = implant_points or (samples.shape[1] - len(skull) if whole else samples.shape[1])
     clouds, implants = [], []
     for sample in samples[:members]:
         cloud = sample if whole else np.concatenate([skull, sample])
-        cloud = (cloud * scale + shift).astype(np.float32)
+        cloud = from_box(cloud, arrays["shift"], arrays["scale"], folder / "sample.npy")
+        cloud = cloud.astype(np.float32)
         clouds.append(cloud)
         implants.append(cloud[-count:])
     return Completion(folder.name, match[1], match[2], clouds, implants)

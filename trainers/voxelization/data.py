@@ -141,6 +141,8 @@ def read_array(path: Path, key: str | None = None) -> np.ndarray:
     """Return an array of a `.npz` (by key) or `.npy` file; raises SkullDataError if it is bad."""
     try:
         loaded = np.load(path, allow_pickle=False)
+        if isinstance(loaded, np.ndarray) is not (key is None):
+            raise ValueError(f"it holds {'named arrays' if key is None else 'one array'}")
         array: np.ndarray = loaded if key is None else loaded[key]
     except DAMAGED as problem:
         raise SkullDataError(
@@ -164,11 +166,22 @@ def completed_points(pair: Pair, longest: int) -> np.ndarray:
             raise SkullDataError(
                 f"{pair.generated[0]}: shape {sample.shape} has no member {pair.member}"
             )
-        points = sample[pair.member] * scale.reshape(-1)[0] + shift.reshape(-1, 3)[0]
-        points = points / longest
+        points = from_box(sample[pair.member], shift, scale, pair.generated[0]) / longest
     if points.ndim != 2 or points.shape[1] != 3 or len(points) == 0:
         raise SkullDataError(f"{pair.cloud}: points have shape {points.shape}; expected (N, 3)")
     return points.astype(np.float32, copy=False)
+
+
+def from_box(points: np.ndarray, shift: np.ndarray, scale: np.ndarray, path: Path) -> np.ndarray:
+    """Return normalised points (N, 3) in voxel indices. Raises SkullDataError naming their file."""
+    sized = scale.size and shift.size and not shift.size % 3
+    if points.ndim != 2 or points.shape[1] != 3 or not points.size or not sized:
+        raise SkullDataError(
+            f"{path}: shape {points.shape}, with shift {shift.shape} and scale {scale.shape} beside"
+            " it: expected (N, 3), three numbers and one; complete this case again"
+        )
+    found: np.ndarray = points * scale.reshape(-1)[0] + shift.reshape(-1, 3)[0]
+    return found
 
 
 def check_pairs(pairs: Iterable[Pair], grid: tuple[int, int, int]) -> None:

@@ -30,20 +30,19 @@ trainers.begin(__name__)
 
 import argparse
 import csv
-import hashlib
 import io
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from trainers.common.device_flags import add_device_flags
 from trainers.common.errors import SettingsError
-from trainers.common.files import write_text_whole
+from trainers.common.files import content_of, write_text_whole
 from trainers.common.holding import hold_folders
-from trainers.common.main_program import run_main
+from trainers.common.main_program import run_making
 from trainers.common.ranks import join_ranks
 from trainers.common.report import EventLog, finite, run_directory
 from trainers.common.settings_parser import SettingsParser, output_folder, whole_number
@@ -53,7 +52,7 @@ from trainers.skulls.metrics import summarise
 from trainers.skulls.shaping import Shaping
 from trainers.skulls.volumes import read_volume
 from trainers.voxelization.cases import Output, make_implant, scores_of
-from trainers.voxelization.completions import find_cases, read_completion
+from trainers.voxelization.completions import find_cases, read_completion, volume_of_case
 from trainers.voxelization.config import read_config
 from trainers.voxelization.reconstruction import Voxelization, load_voxelization
 
@@ -146,7 +145,7 @@ def make_all(
     failures: list[str] = []
     for number, folder in enumerate(cases, 1):
         saved = output.folder / folder.name / "row.json"
-        made_with = f"{output.made_with} {content_of(folder / 'sample.npy')}"
+        made_with = f"{output.described()} {implant_points} {made_of(folder, root)}"
         done = None if overwrite else read_row(saved, made_with)
         if done is not None:
             rows.append(done)
@@ -186,11 +185,10 @@ def describe_making(model: Path, *details: object) -> str:
     return " ".join(map(str, (model, seen.st_size, seen.st_mtime_ns, *details)))
 
 
-def content_of(path: Path) -> str:
-    """Return a text that changes with what a file holds; nothing where there is none."""
-    if not path.is_file():
-        return ""
-    return hashlib.blake2b(path.read_bytes(), digest_size=8).hexdigest()
+def made_of(folder: Path, root: Path) -> str:
+    """Return a text that changes with a case's points, skull and true implant."""
+    volumes = (volume_of_case(folder.name, root, part) for part in ("defective_skull", "implant"))
+    return " ".join(content_of(path) or "none" for path in (folder / "sample.npy", *volumes))
 
 
 def finite_row(row: dict[str, Any]) -> dict[str, Any]:
@@ -272,10 +270,8 @@ def report_rows(events: EventLog, rows: list[dict[str, Any]], summary: dict[str,
     events.emit("summary", values=means)
 
 
-def generate(settings: argparse.Namespace) -> int:
-    """Make and judge the implants; return 0, or 1 where cases failed."""
-    stop = StopRequest()
-    stop.listen()
+def generate(settings: argparse.Namespace, stop: StopRequest) -> int:
+    """Make and judge the implants; return 0, or 1 where cases failed. Raises StoppedError."""
     values, path = settings.values, Path(settings.path)
     cases = find_cases(path)
     root = settings.root or path.absolute().parents[1]
@@ -303,8 +299,9 @@ def generate(settings: argparse.Namespace) -> int:
         made_with=describe_making(
             Path(settings.model_file),
             settings.num_ensemble,
-            settings.dilation,
             voxelization.resolution,
+            voxelization.sigma,
+            voxelization.level,
         ),
     )
     print(f"found        {len(cases)} cases of {layout} in {path}; data set in {root}")
@@ -326,12 +323,19 @@ def generate(settings: argparse.Namespace) -> int:
     summary = write_benchmark(folder, rows, facts)
     print_table(summary)
     report_rows(events, rows, summary)
+    return all_made(cases, rows, failures)
+
+
+def all_made(cases: Sequence[object], rows: Sequence[object], failures: Sequence[object]) -> int:
+    """Return 0, or 1 where cases failed; raise StoppedError where some were not come to."""
+    if len(rows) + len(failures) < len(cases):
+        raise StoppedError
     return 1 if failures else 0
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the program; return 0 when all is made, 1 where cases failed, 2 for a bad setting."""
-    return run_main(generate, make_parser(), arguments)
+    return run_making(generate, make_parser(), arguments)
 
 
 if __name__ == "__main__":
