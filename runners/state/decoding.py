@@ -22,6 +22,24 @@ _DAMAGES = (msgspec.DecodeError, ValueError, OverflowError, RecursionError)
 
 any_json: "msgspec.json.Decoder[Any]" = msgspec.json.Decoder()
 
+
+class _PythonJson:
+    """JSON of any kind, also with the NaN and infinities that Python's json.dumps writes."""
+
+    def decode(self, buf: bytes | str, /) -> Any:
+        try:
+            return any_json.decode(buf)
+        except msgspec.DecodeError:
+            text = buf if isinstance(buf, str) else buf.decode()
+            if "NaN" not in text and "Infinity" not in text:
+                raise
+        import json  # few programs write such numbers
+
+        return json.loads(text)
+
+
+python_json = _PythonJson()
+
 _MOST_KEPT = 1024
 SETTLED_S = 0.1
 """A file changed so lately may change once more without another modification time."""

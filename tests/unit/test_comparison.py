@@ -19,6 +19,7 @@ from tui.views.runs.comparison_text import csv_rows, spread_text, tables_of, to_
 from tui.views.runs.run_facts import RunFacts
 from tui.views.runs.run_settings import (
     argv_settings,
+    as_text,
     launched_settings,
     same,
     settings_of,
@@ -178,3 +179,31 @@ def test_how_exactly_values_were_written_is_kept(tmp_path: Path) -> None:
     (tmp_path / "output.log").write_text(lines)
     final = make_final(make_run(State.DONE, directory=str(tmp_path), ended=2000.0))
     assert final.metrics["loss"].decimals == 2
+
+
+def final_loss(last: float, step: float = 1_234_567) -> FinalMetric:
+    odd = None if last == last else "nan"
+    return FinalMetric(None if odd else last, step, 9, best=0.5, best_step=7.0, not_finite=odd)
+
+
+def facts_with(number: int, final: FinalMetric, settings: dict[str, str]) -> RunFacts:
+    run = msgspec.structs.replace(make_run(), id=f"20261120-10150{number}-demo-7f3{number}")
+    return RunFacts(run, settings, {}, {}, {}, {}, {"loss": final}, "loss")
+
+
+def test_a_last_loss_that_is_no_number_is_no_unknown_one_and_no_step_is_rounded() -> None:
+    both = compare(
+        [facts_with(1, final_loss(float("nan")), {}), facts_with(2, final_loss(0.7), {})]
+    )
+    cells = dict(tables_of(both))["metrics"][1]
+    assert cells[1].startswith("⚠ nan at 1,234,567") and cells[2].startswith("0.7 at 1,234,567")
+
+
+def test_seeds_near_the_greatest_float_are_compared() -> None:
+    runs = [facts_with(i, final_loss(1.7e308), {"seed": str(i)}) for i in (1, 2)]
+    (group,) = compare(runs).seeds
+    assert group.last == {}
+
+
+def test_settings_that_differ_in_their_seventh_digit_differ() -> None:
+    assert not same(as_text(0.1234567), as_text(0.1234568))

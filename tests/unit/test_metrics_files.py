@@ -1,17 +1,22 @@
 """Metrics in files of libraries: whose they are, what is read, and that nothing stands twice."""
 
 import json
+import math
+import os
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from runners.host.bounded_glob import SearchBudget
 from runners.model.run import Run, RunRecord
 from runners.model.states import State
-from runners.watch.metrics import metric_files
+from runners.watch.metrics import log_files, metric_files
 from runners.watch.metrics.final import read_final
 from runners.watch.metrics.final_maker import keep_final, make_final
 from runners.watch.metrics.live import LiveReport
+from runners.watch.metrics.log_files import TrainerState
 from runners.watch.metrics.run_metrics import RunMetrics
 from tests.support import make_plan, make_run
 from tests.unit.test_metrics_tensorboard import write
@@ -123,3 +128,57 @@ def test_a_data_set_where_the_program_stood_is_not_walked_through(
     file.rename(file.with_name("events.out.tfevents.1795.host.4321.0"))
     monkeypatch.setattr(metric_files, "_MOST_ENTRIES", 100)
     assert not everything(ended_run_in(own, top, 4321)).series()
+
+
+def test_the_newest_of_a_hundred_histories_is_read_with_what_is_no_number(tmp_path: Path) -> None:
+    history = [{"loss": 1 / i, "grad_norm": math.nan, "step": i} for i in range(1, 101)]
+    for count in range(1, 101):
+        folder = tmp_path / f"checkpoint-{count}"
+        folder.mkdir()
+        (folder / "trainer_state.json").write_text(json.dumps({"log_history": history[:count]}))
+        written = time.time() - 100 + count
+        os.utime(folder / "trainer_state.json", (written, written))
+    series = everything(run_in(tmp_path)).series()
+    assert list(series["loss"].steps) == list(range(1, 101))
+    assert math.isnan(series["grad_norm"].last)
+
+
+def test_a_history_that_begins_anew_replaces_the_one_before(tmp_path: Path) -> None:
+    state = TrainerState(tmp_path / "trainer_state.json")
+    for loss, moment in ((0.9, 1000), (0.4, 2000)):
+        state.path.write_text(json.dumps({"log_history": [{"loss": loss, "step": 10}]}))
+        os.utime(state.path, (moment, moment))
+        assert [sample.values["loss"] for sample in state.poll()] == [loss]
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_of_two_tables_the_one_that_was_written_last_counts(
+    tmp_path: Path, turned: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for version, steps in enumerate((range(60), range(50, 100))):
+        folder = tmp_path / "lightning_logs" / f"version_{version}"
+        folder.mkdir(parents=True)
+        rows = "".join(f"{step},{1 / (step + 1)}\n" for step in steps)
+        (folder / "metrics.csv").write_text("step,loss\n" + rows)
+        written = time.time() - 10 + version
+        os.utime(folder / "metrics.csv", (written, written))
+    listed = log_files.entries_of
+
+    def in_any_order(folder: str, budget: SearchBudget) -> Iterator["os.DirEntry[str]"]:
+        entries = sorted(listed(folder, budget), key=lambda entry: entry.name, reverse=turned)
+        return iter(entries)
+
+    monkeypatch.setattr(log_files, "entries_of", in_any_order)
+    loss = everything(run_in(tmp_path)).series()["loss"]
+    assert list(loss.steps) == list(range(100))
+
+
+def test_a_table_that_counts_epochs_tells_no_step(tmp_path: Path) -> None:
+    (tmp_path / "output.log").write_text("begins\n")
+    (tmp_path / "metrics.csv").write_text("epoch,loss\n0,0.9\n1,0.8\n2,0.7\n")
+    live = run_in(tmp_path, State.RUNNING)
+    report = LiveReport(live)
+    report.poll(live, thorough=True)
+    final = make_final(run_in(tmp_path)).progress
+    for progress in (report.course.progress(0.0), final):
+        assert (progress.epoch, progress.step) == (3, None)

@@ -3,6 +3,7 @@ it.
 """
 
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -11,10 +12,12 @@ from runners.host.tail import Follower
 from runners.model.run import Run
 from runners.model.spec import MetricRule
 from runners.model.states import State
+from runners.state.layout import StateDirectory
 from runners.watch.metrics.live import LiveReport
 from runners.watch.metrics.output_source import OutputEvent, OutputSource
 from runners.watch.metrics.run_metrics import RunMetrics
 from tests.support import make_run
+from tui.cli import metrics as watching
 
 
 def append(path: Path, text: str | bytes) -> None:
@@ -268,3 +271,20 @@ def test_an_attempt_that_was_half_read_when_the_next_began_is_read_to_its_end(
     attempt = found.index(OutputEvent.ATTEMPT)
     steps = [item.step for item in found if not isinstance(item, OutputEvent)]
     assert attempt == 2000 and steps == [*range(1, 2001), 5]
+
+
+def test_what_comes_at_the_very_end_is_watched_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    output = tmp_path / "output.log"
+    output.write_text(line(1, 0.5))
+    states = iter((State.RUNNING, State.DONE))
+    monkeypatch.setattr(watching, "read_run", lambda *_: run_in(tmp_path, next(states, State.DONE)))
+    much = "".join(f"{line(step, 0.25)}{'a line without a number' * 20}\n" for step in range(2, 10))
+    monkeypatch.setattr(watching.time, "sleep", lambda _: append(output, much * 3000))
+    monkeypatch.setattr(watching, "print_table", lambda _, rows: print("at", rows[0][2]))
+    state = StateDirectory(tmp_path)
+    watching._watch(state, RunMetrics(run_in(tmp_path)), re.compile("loss"), None)
+    # The last of more megabytes than are read at one look.
+    assert output.stat().st_size > 8 << 20
+    assert capsys.readouterr().out.split()[-1] == "9"

@@ -1,10 +1,12 @@
 """Lines as programs print them, and what they mean: with the traps of each."""
 
 import math
+import signal
 import time
 from collections.abc import Sequence
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from runners.model.spec import MetricPattern, MetricReader, MetricRule
@@ -645,3 +647,63 @@ def test_the_best_round_said_again_at_the_end_is_where_it_was(tmp_path: Path) ->
     report = LiveReport(live)
     report.poll(live)
     assert (report.course.step, report.best(live)["best_valid/auc"]) == (30, (0.31, 12.0))
+
+
+PADDED = [
+    "epoch 1{}x",
+    "{}: {}5%|x",
+    "{}5|",
+    "{}[1|",
+    "{}1 [0",
+    "{}: {}[0",
+    "val {}1",
+    "a{}5%|x: {}|",
+]
+
+
+@pytest.mark.parametrize("line", PADDED)
+def test_a_line_padded_with_spaces_is_read_as_any_other(line: str) -> None:
+    def ends_it(*_: object) -> None:
+        raise AssertionError("it takes minutes")
+
+    before = signal.signal(signal.SIGALRM, ends_it)
+    signal.alarm(10)
+    try:
+        read(line.replace("{}", " " * (1900 // line.count("{}"))))
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def test_no_number_is_read_that_is_not_there_as_a_whole() -> None:
+    logged = ", ".join(f"'m{i:03d}': 0.1234567" for i in range(200))
+    _, samples = read("{'loss': 0.5, " + logged + ", 'epoch': 1.0}", "huggingface")
+    assert {*samples[0].values.values()} == {0.5, 0.1234567}
+    assert not values(read("epoch 3 loss: 0,123")[1], "loss")
+    assert values(read("epoch 3 loss: 1,123")[1], "loss") == [(None, 1123.0)]
+    rule = MetricRule(patterns=(MetricPattern(r"loss=(?P<loss>\S+)"),))
+    _, samples = read("loss=0.5,\nloss=1,5\n", rule=rule)
+    assert samples[0].values["loss"] == 0.5 and math.isnan(samples[1].values["loss"])
+
+
+def test_a_loss_that_is_no_number_any_more_is_told_by_json_and_without_a_digit() -> None:
+    _, samples = read('{"step": 1, "loss": 0.5}\n{"step": 2, "loss": NaN, "acc": 0.25}')
+    assert math.isnan(values(samples, "loss")[1][1]) and values(samples, "acc") == [(2, 0.25)]
+    _, samples = read('{"step": 1, "loss": 0.5}\n{"step": 2, "loss": -Infinity}')
+    assert values(samples, "loss")[1] == (2, -math.inf)
+    assert values(read("step 1 loss: 0.5\nloss: inf")[1], "loss")[1] == (None, math.inf)
+
+
+@pytest.mark.parametrize(
+    ("reader", "text"),
+    [
+        ("cascade", "Training Stage 99999999999999999999/3"),
+        ("fastai", "epoch     train_loss  time    \n0         0.5         1a,0:48"),
+        ("baselines3", "-----\n" + "\n".join(f"| key{i} | {i} |" for i in range(20_000))),
+    ],
+)
+def test_no_line_keeps_what_was_read_so_far_from_being_kept(
+    reader: MetricReader, text: str
+) -> None:
+    found, _ = read(text, reader)
+    assert len(msgspec.msgpack.encode(found.state())) < 20_000

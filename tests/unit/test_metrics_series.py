@@ -312,3 +312,27 @@ def test_a_pause_that_did_not_come_when_it_was_due_is_not_awaited_again_and_agai
         course.note(Sample({"loss": 1.0}, step, 120, time=now))
     eta = course.progress(now).eta_s
     assert eta == pytest.approx(20 + 30 * 20 / 99, rel=0.01), "by its share, not once in 20 steps"
+
+
+def test_names_that_a_program_invents_are_not_kept_for_the_means_either() -> None:
+    collection, tracker = SeriesSet("output"), ProgressTracker()
+    for i in range(20_000):
+        collection.note(Sample({f"m{i}": 1.0}, 1))
+        tracker.note(Sample({f"m{i}": 1.0}, 1))
+    assert len(msgspec.msgpack.encode(tracker.state())) < 50_000
+
+
+def test_what_is_said_of_the_beginning_once_more_takes_no_curve_of_the_attempt_before() -> None:
+    collection = SeriesSet("output")
+    for step in (1, 2, 3):
+        collection.note(Sample({"loss": 10.0 - step}, step))
+    collection.begin_attempt()
+    collection.note(Sample({"base_rate": 0.1}, 0.0, at=0.0))
+    collection.note(Sample({"loss": 0.5}, 3))
+    assert steps_and_values(collection, "loss") == [(1, 9), (2, 8), (3, 0.5)]
+
+
+def test_a_count_from_below_zero_is_no_share_of_a_run() -> None:
+    tracker = ProgressTracker()
+    tracker.note(Sample({"loss": 1.0}, -5, 100))
+    assert tracker.progress(0.0).fraction is None and tracker.metrics == {"loss": 1.0}

@@ -1,5 +1,6 @@
 """TensorBoard's event files, as a real writer writes them, and torn, damaged or foreign ones."""
 
+import os
 import struct
 from pathlib import Path
 
@@ -154,3 +155,30 @@ def test_a_run_s_own_files_are_found_and_older_ones_of_a_pattern_are_not(tmp_pat
     metrics.poll()
     assert set(metrics.series()) == {"mine", "new"}
     assert metrics.series()["mine"].source == "tensorboard"
+
+
+def test_a_second_folder_names_the_first_one_s_metrics_as_who_comes_later_does(
+    tmp_path: Path,
+) -> None:
+    write(tmp_path / "train", {"loss": [1.0, 0.5]})
+    board = BoardSource([f"{tmp_path}"], 0.0)
+    board.poll()
+    assert set(board.collection.series) == {"loss"}
+    write(tmp_path / "val", {"loss": [2.0]})
+    board.poll()
+    assert set(board.collection.series) == {"train/loss", "val/loss"}
+    assert steps_and_values(board, "train/loss") == [(0, 1.0), (1, 0.5)]
+
+
+def test_of_more_files_than_are_read_the_newest_are_and_that_is_told(tmp_path: Path) -> None:
+    first = write(tmp_path, {"loss": [1.0]}, texts=False)
+    for number in range(BoardSource.most):
+        path = tmp_path / f"events.out.tfevents.{number}.here"
+        path.write_bytes(first.read_bytes())
+        os.utime(path, (1e9, 1e9))
+    first.unlink()
+    write(tmp_path, {"newest": [1.0]}, texts=False)
+    board = BoardSource([f"{tmp_path}"], 0.0)
+    board.poll()
+    assert set(board.collection.series) == {"loss", "newest"}
+    assert len(board.problems) == 1 and f"{BoardSource.most + 1}" in board.problems[0]

@@ -1,5 +1,6 @@
 """wandb's own files, as it writes them offline: every value, torn anywhere, damaged, foreign."""
 
+import math
 import os
 import struct
 import subprocess
@@ -110,3 +111,11 @@ def test_a_block_whose_filling_is_written_later_does_not_end_the_curves(tmp_path
     with path.open("ab") as more:
         more.write(bytes(3) + struct.pack("<IHB", 0, len(history), 1) + history)
     assert [dict(sample.values) for sample in file.poll()] == [{"loss": 0.25}] and not file.problem
+
+
+def test_a_loss_that_is_no_number_any_more_is_shown(tmp_path: Path, content: bytes) -> None:
+    # As wandb writes it: bare, by its name, where JSON has no such number.
+    path = tmp_path / "odd.wandb"
+    path.write_bytes(content.replace(b"loss\x82\x01\x030.5", b"loss\x82\x01\x03NaN"))
+    samples = list(WandbFile(path).poll())
+    assert any(math.isnan(sample.values.get("loss", 0.0)) for sample in samples)

@@ -180,3 +180,9 @@ def test_a_folded_group_has_the_gpus_of_its_runs_and_is_none_of_the_cpu() -> Non
     assert group_row(FoldedGroup("g", ended)).gpus == (0, 1, 3)
     partly = (live("a", gpus=(2,), group="g"), row("b", gpus=(3,), group="g"))
     assert group_row(FoldedGroup("g", partly)).gpus == (2,)
+
+
+@pytest.mark.parametrize("losses", [(float("nan"), 0.5), (0.5, float("nan"))])
+def test_the_best_of_a_folded_group_is_none_that_diverged(losses: tuple[float, float]) -> None:
+    rows = tuple(row("vit", group="sweep", last=loss) for loss in losses)
+    assert group_row(FoldedGroup("sweep", rows)).last == 0.5

@@ -95,7 +95,7 @@ def plan_lines(state: StateDirectory, text: str) -> list[PlanRow]:
 
 def _parse(word: str) -> tuple[str, int]:
     name, _, count = word.rpartition(":") if ":" in word else (word, "", "1")
-    if not name or not count.isdecimal() or int(count) < 1:
+    if not name or not re.fullmatch(r"[1-9][0-9]{0,5}", count):
         raise WrongInput(f"cost plan: `{word}`: expected PRESET:COUNT, such as fast:4")
     return name, int(count)
 

@@ -17,7 +17,7 @@ from runners.watch.metrics.epoch_means import step_metric
 from runners.watch.metrics.run_metrics import RunMetrics
 from runners.watch.metrics.series import Series, downsample
 from tui.cli.output import echo, print_json, print_table
-from tui.views.format import DASH, metric, sparkline
+from tui.views.format import metric, place, sparkline
 from tui.views.json_values import iso
 from tui.views.metrics.curves import by_time
 from tui.views.metrics.pinned_charts import in_order, pinned_charts
@@ -138,7 +138,7 @@ def _row(name: str, series: Series, last: int | None) -> tuple[str, ...]:
     return (
         f"{text} (simulated)" if series.simulated else text,
         f"{_value(series.last)}{unit}",
-        DASH if by_time(series) else f"{series.steps[-1]:g}",
+        place(None if by_time(series) else series.steps[-1]),
         metric(min(finite, default=None)),
         metric(max(finite, default=None)),
         f"{len(values):,}",
@@ -176,7 +176,7 @@ def _watch(
     shown: list[tuple[str, ...]] = []
     while True:
         run = read_run(state, metrics.run.id)
-        metrics.poll(run)
+        more = metrics.poll(run)
         chosen = _chosen(metrics, wanted)
         rows = [_row(name, series, last) for name, series in chosen.items()]
         if rows and rows != shown:
@@ -184,6 +184,8 @@ def _watch(
             print(time.strftime("%H:%M:%S"))
             print_table(_HEADINGS, rows)
             print(flush=True)
+        if more:
+            continue
         if not run.is_live:
             return
         time.sleep(_EVERY_S)

@@ -164,6 +164,11 @@ def metric(value: float | int | None) -> str:
     return f"{value:.4g}"
 
 
+def place(value: float | None) -> str:
+    """A step, or what is counted instead, as it was counted: `1,234,567`, `2.5`."""
+    return DASH if value is None else f"{value:,.15g}"
+
+
 def percent(value: float | None) -> str:
     """A percentage without decimals."""
     return DASH if value is None else f"{value:.0f}%"

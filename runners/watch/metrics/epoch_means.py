@@ -3,6 +3,8 @@
 from collections.abc import Callable, Collection, Iterable, Mapping
 
 _PREFIX = "epoch/"
+_MOST = 1000
+"""A program that invents a new name on every line must not fill the memory."""
 
 
 class StepNames:
@@ -24,7 +26,8 @@ class StepNames:
 
         A summary at the end is neither a step nor an epoch: None.
         """
-        if of_epoch is None:
+        is_known = name in self.stepped or name in self.by_epoch
+        if of_epoch is None or (len(self.stepped) + len(self.by_epoch) >= _MOST and not is_known):
             return False
         if of_epoch:
             if name not in self.stepped:

@@ -70,7 +70,10 @@ class EventStream(ProgressTracker):
             self.begin_attempt()
         if event.type == "image" and event.path:
             self.images = [event.path]
-        if event.type == "summary":
-            self.summary.update(event.values)
         sample, of_epoch = sample_of(event, self.metrics.get)
         self.note(sample, trend=event.type == "metrics", of_epoch=of_epoch)
+        if event.type == "summary":
+            # So many as there are metrics, and each as a number that any file can hold.
+            known = {name: value for name, value in event.values.items() if name in self.metrics}
+            for name, value in known.items():
+                self.summary[name] = None if value is None else float(value)

@@ -54,11 +54,15 @@ class FileSource(ABC, Generic[F]):
     def poll(self) -> None:
         """Look for files, and read what is new in them."""
         budget = SearchBudget()
-        found = self._found(budget)
+        own = self._own(budget)
+        # Where one tells anew what another has told, the one that was written last counts.
+        found = sorted(own, key=lambda path: (own[path], path))[-self.most :]
+        if any(self._is_renamed(file, found) for file in self._files.values()):
+            self._files, self.collection = {}, SeriesSet(self.source)
         for path in found:
             if path not in self._files:
                 self._files[path] = self._open(path, found)
-        for file in self._current(list(self._files.values())):
+        for file in self._files.values():
             if file.problem or not budget.may_enter(str(file.path)):
                 continue
             try:
@@ -67,21 +71,26 @@ class FileSource(ABC, Generic[F]):
             except Exception as error:  # one odd file: the others are read on
                 file.problem = cannot_be_read(file.path.name, error)
         self._cut = budget.cut
+        if len(own) > self.most:
+            self._cut = self._cut or f"only the newest {self.most} of {len(own):,} are read"
 
-    def _found(self, budget: SearchBudget) -> list[Path]:
-        found: dict[Path, None] = {}
+    def _own(self, budget: SearchBudget) -> dict[Path, float]:
+        """The files that are the run's, and when each was changed."""
+        found: dict[Path, float] = {}
         for pattern in self.patterns:
-            for place in sorted(bounded_glob(pattern, budget)):
+            for place in bounded_glob(pattern, budget):
                 inside = self._below(place, budget) if is_folder(place) else [Path(place)]
-                found.update(dict.fromkeys(filter(self._is_own, inside)))
-                if len(found) >= self.most:
-                    return list(found)[: self.most]
-        return list(found)
+                found |= {path: modified_at(path) for path in filter(self._is_own, inside)}
+        return found
 
     def _is_own(self, path: Path) -> bool:
         if not self._is_of_kind(path) or self._besides in path.parents:
             return False
         return is_file(path) and modified_at(path) >= self._since
+
+    def _is_renamed(self, file: F, found: Sequence[Path]) -> bool:
+        """Whether its metrics have other names among the files that were `found` since."""
+        return False
 
     @abstractmethod
     def _is_of_kind(self, path: Path) -> bool:
@@ -94,7 +103,3 @@ class FileSource(ABC, Generic[F]):
     @abstractmethod
     def _open(self, path: Path, found: Sequence[Path]) -> F:
         """A new one of the files that were `found`."""
-
-    def _current(self, files: list[F]) -> Iterable[F]:
-        """Those to read on in."""
-        return files

@@ -153,9 +153,11 @@ def _read_whole(run: Run, gently: bool) -> FinalReport:
     source = events if events.metrics or events.step is not None else tracker
     name = headline(found)
     spec = run.plan.spec if run.plan else None
+    if source.step is None and source.epoch is None and name is not None:
+        last = found[name]
+        if last.source not in ("output", "events"):
+            source.reach(last.axis, last.steps[-1])
     progress = source.progress(run.ended or 0.0, *run.totals)
-    if progress.step is None and progress.epoch is None and name is not None:
-        progress = replace(progress, step=_whole(found[name]))
     return FinalReport(
         run.ended,
         at_end(progress, run.state),
@@ -165,11 +167,6 @@ def _read_whole(run: Run, gently: bool) -> FinalReport:
         () if name is None else _trend(found[name]),
         metrics.printed_paths,
     )
-
-
-def _whole(series: Series) -> int | None:
-    """The last step of values that were read from a file which counts steps."""
-    return int(series.steps[-1]) if series.source not in ("output", "events") else None
 
 
 def _trend(series: Series) -> tuple[float, ...]:

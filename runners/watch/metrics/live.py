@@ -307,4 +307,4 @@ class LiveReport:
             self._printed.headline = name
             self._printed.trend.clear()
             self._printed.trend.extend(found[name].values[-240:])
-            self._printed.step = int(found[name].steps[-1])
+            self._printed.reach(found[name].axis, found[name].steps[-1])

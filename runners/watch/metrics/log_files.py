@@ -6,7 +6,7 @@ from pathlib import Path
 from runners.host.bounded_glob import SearchBudget, entries_of, is_folder_entry
 from runners.host.files import modified_at, read_plain
 from runners.host.tail import Follower
-from runners.state.decoding import any_json, decode
+from runners.state.decoding import decode, python_json
 from runners.watch.metrics.file_source import FileSource
 from runners.watch.metrics.numbers import whole_number
 from runners.watch.metrics.sample import Sample, metric_name
@@ -73,11 +73,10 @@ class TrainerState:
         self.path = path
         self.problem = ""
         self._seen: tuple[int, int] = (0, 0)
-        self._step = -1.0
         self._reader = ObjectReader()
 
     def poll(self) -> Iterator[Sample]:
-        """The entries of its history after the last one seen."""
+        """All of its history, once it is another: a training that begins anew may replace it."""
         try:
             stat = self.path.stat()
             # The file is rewritten as a whole, so it cannot be read on from an offset.
@@ -86,16 +85,14 @@ class TrainerState:
             content = read_plain(self.path, _HUGE)
         except OSError:
             return
-        state = decode(content, any_json)
+        state = decode(content, python_json)
         if state is None:
             return
         self._seen = (stat.st_mtime_ns, stat.st_size)
         history = state.get("log_history") if isinstance(state, dict) else None
-        last = self._step
         for entry in history if isinstance(history, list) else ():
             sample = self._reader.sample_of(entry) if isinstance(entry, dict) else None
-            if sample is not None and sample.step is not None and sample.step > last:
-                self._step = max(self._step, sample.step)
+            if sample is not None and sample.step is not None:
                 yield sample
 
 
@@ -114,13 +111,19 @@ class LogFileSource(FileSource[TableFile | TrainerState]):
         return _tables_below(folder, 2, budget)
 
     def _open(self, path: Path, found: Sequence[Path]) -> TableFile | TrainerState:
-        return TrainerState(path) if path.suffix == ".json" else TableFile(path)
+        return TrainerState(path) if _is_state(path) else TableFile(path)
 
-    def _current(self, files: list[TableFile | TrainerState]) -> Iterator[TableFile | TrainerState]:
+    def _own(self, budget: SearchBudget) -> dict[Path, float]:
         # Every checkpoint has a copy with the history so far: the newest one contains the others.
-        states = (file for file in files if isinstance(file, TrainerState))
-        newest = max(states, key=lambda file: modified_at(file.path), default=None)
-        return (file for file in files if isinstance(file, TableFile) or file is newest)
+        own = super()._own(budget)
+        newest = max((path for path in own if _is_state(path)), key=own.__getitem__, default=None)
+        for path in [path for path in self._files if _is_state(path) and path != newest]:
+            del self._files[path]
+        return {path: when for path, when in own.items() if not _is_state(path) or path == newest}
+
+
+def _is_state(path: Path) -> bool:
+    return path.suffix == ".json"
 
 
 def _tables_below(folder: str, levels: int, budget: SearchBudget) -> list[Path]:

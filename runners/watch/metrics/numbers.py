@@ -5,8 +5,8 @@ import math
 from runners.model.late_pattern import late_pattern
 
 NUMBER = (
-    r"[-+]?(?:(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.(?!\.)\d*)?|\.\d+)(?:[eE][-+]?\d+)?"
-    r"|[-+]?(?:[nN]a[nN]|NAN|[iI]nf(?:inity)?)"
+    r"[-+]?(?:(?:[1-9]\d{0,2}(?:,\d{3})+|\d+)(?:\.(?!\.)\d*)?|\.\d+)(?:[eE][-+]?\d+)?"
+    r"|[-+]?(?:[nN]a[nN]|NAN|INF|[iI]nf(?:inity)?)"
 )
 """A number as programs print them, NaN and infinities too."""
 
@@ -55,10 +55,13 @@ def seconds(text: str) -> float | None:
     parts = clock.strip().split(":")
     if not all(part.replace(".", "", 1).isdecimal() for part in parts) or len(parts) > 3:
         return None
+    count = days.partition(" ")[0] or "0"
+    if not count.isdecimal():
+        return None
     total = 0.0
     for part in parts:
         total = total * 60 + float(part)
-    return total + (86400 * float(days.split()[0]) if days[:1].isdecimal() else 0.0)
+    return total + 86400 * float(count)
 
 
 def seconds_of_parts(text: str) -> float | None:

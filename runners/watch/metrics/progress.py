@@ -110,6 +110,13 @@ class ProgressTracker:
         if self._stated_at is not None and self._stated_at <= now - by / 2:
             self._stated_at += by
 
+    def reach(self, axis: str, place: float) -> None:
+        """Take the last place in its files, which counts what `axis` is, for where the run is."""
+        if axis == "epoch":
+            self.epoch = int(place)
+        elif axis == "step" and place >= 0:
+            self.step = int(place)
+
     def begin_attempt(self) -> None:
         """The program starts again, and so do its pace and trend."""
         self.forget_pace()
@@ -123,7 +130,8 @@ class ProgressTracker:
         if sample.epochs is not None:
             # NaN means that a total proved wrong.
             self.epochs = int(sample.epochs) if math.isfinite(sample.epochs) else None
-        self.step = self.step if sample.step is None else int(sample.step)
+        # What is counted from below zero says nothing of how far the run is.
+        self.step = self.step if sample.step is None or sample.step < 0 else int(sample.step)
         if sample.steps is not None:
             self.steps = int(sample.steps) if math.isfinite(sample.steps) else None
         self.phase = self.phase if sample.phase is None else sample.phase

@@ -11,7 +11,7 @@ from typing import ClassVar
 from runners.model.late_pattern import late_pattern
 from runners.model.spec import MetricPattern, MetricRule
 from runners.watch.metrics.followed import ReaderState, ReadingState
-from runners.watch.metrics.numbers import number
+from runners.watch.metrics.numbers import whole_number
 from runners.watch.metrics.readers import GENERAL, SPECIFIC, make_reader
 from runners.watch.metrics.readers.bars import read_bar
 from runners.watch.metrics.readers.line_reader import CLAIMED, Reader
@@ -23,7 +23,7 @@ _RANK = late_pattern(
     rb"\[(?:[Rr]ank|RANK|default|worker|GPU|gpu|cuda:?)[ :=]{0,2}0*(?P<rank>\d{1,5})\]:?"
 )
 _MAY_BE_RANK = late_pattern(rb"(?:ank|RANK|default|worker|GPU|gpu|cuda)")
-_DIGIT = late_pattern(rb"\d|nan|NaN")
+_DIGIT = late_pattern(rb"\d|[nN]a[nN]|NAN|INF|[iI]nf(?:inity)?(?![A-Za-z])")
 _HEADING = late_pattern(
     rb"(?:^\s*epoch\s+train_loss|^E +# |Remaining Time|Evaluation results for"
     rb"|(?:GPU|gpu)_mem|% Done|mAP50|^---|^\||Run summary|:\s*$|[Bb]est iter)"
@@ -137,7 +137,9 @@ class OutputReader:
             if int(rank["rank"]):
                 return ()
             line = rank["before"] + line[rank.end() :].removeprefix(b" ")
-        text = line[:_LONGEST].decode("utf-8", "replace").rstrip()
+        text = line[:_LONGEST].decode("utf-8", "replace")
+        # What the cut has split is no whole number any more.
+        text = (text if len(line) <= _LONGEST else text[: text.rfind(" ") + 1]).rstrip()
         if not self._begun:
             # Only now: most programs have printed nothing yet when a panel opens, or write events.
             self._begun = True
@@ -290,6 +292,12 @@ def _moved(value: float | None, name: str, rule: MetricRule) -> float | None:
     return None if value is None else value + rule.offset.get(name, 0.0)
 
 
+def _number(text: str) -> float:
+    """What a group caught, perhaps with the comma behind it; NaN where that is no number."""
+    found = whole_number(text.rstrip(" ,;"))
+    return math.nan if found is None else found
+
+
 class PatternReader(Reader):
     """A preset's patterns, the first match decides; its `(?P<name>…)` may name the metric."""
 
@@ -310,7 +318,7 @@ class PatternReader(Reader):
                 if "name" in groups and "value" in groups:
                     groups[groups.pop("name").strip()] = groups.pop("value")
                 numbers = {
-                    name: number(text) + offset.get(name, 0.0) for name, text in groups.items()
+                    name: _number(text) + offset.get(name, 0.0) for name, text in groups.items()
                 }
                 places = {
                     name: at

@@ -38,7 +38,7 @@ class SeriesSet:
             self._step, self._axis = sample.step, sample.unit.removesuffix("s") or "step"
         if self._step is None:
             self._axis = "line" if sample.epoch is None else "epoch"
-        if place is not None and self._fresh and sample.values:
+        if place is not None and self._fresh and sample.values and sample.at is None:
             # The first place of a new attempt: what the one before did beyond it was lost with it.
             self._fresh = False
             for series in self.series.values():

@@ -36,7 +36,7 @@ class EventFile:
     def __init__(self, path: Path, prefix: str = "") -> None:
         self.path = path
         self.problem = ""
-        self._prefix = prefix
+        self.prefix = prefix
         self._file = GrowingFile(path)
         self._rest = b""
 
@@ -64,7 +64,7 @@ class EventFile:
             if len(content) - at < 16 + length:
                 break
             try:
-                for sample in _scalars(content[at + 12 : at + 12 + length], self._prefix):
+                for sample in _scalars(content[at + 12 : at + 12 + length], self.prefix):
                     values = {n: v for n, v in sample.values.items() if not _PLACES.search(n)}
                     if values:
                         yield sample._replace(values=values)
@@ -89,11 +89,16 @@ class BoardSource(FileSource[EventFile]):
         return [Path(name) for name in sorted(bounded_glob(f"{escape(folder)}/**/{_NAME}", budget))]
 
     def _open(self, path: Path, found: Sequence[Path]) -> EventFile:
+        return EventFile(path, self._prefix(path, found))
+
+    def _is_renamed(self, file: EventFile, found: Sequence[Path]) -> bool:
+        return file.prefix != self._prefix(file.path, found)
+
+    def _prefix(self, path: Path, found: Sequence[Path]) -> str:
         # Writers in subfolders of one log folder are told apart by the folder's name.
-        folders = sorted({file.parent for file in found})
-        top = Path(os.path.commonpath(folders)) if len(folders) > 1 else path.parent
-        prefix = "" if path.parent == top else f"{path.parent.relative_to(top)}/"
-        return EventFile(path, prefix)
+        folders = {file.parent for file in (*found, *self._files)}
+        top = Path(os.path.commonpath(sorted(folders)))
+        return "" if path.parent == top else f"{path.parent.relative_to(top)}/"
 
 
 def _scalars(message: bytes, prefix: str) -> Iterator[Sample]:

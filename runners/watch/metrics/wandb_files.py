@@ -13,7 +13,7 @@ from pathlib import Path
 
 from runners.host.bounded_glob import SearchBudget
 from runners.host.tail import GrowingFile
-from runners.state.decoding import any_json, decode
+from runners.state.decoding import decode, python_json
 from runners.watch.metrics.file_source import FileSource
 from runners.watch.metrics.numbers import as_float
 from runners.watch.metrics.sample import Sample
@@ -137,7 +137,7 @@ def _step(history: bytes) -> Sample:
             continue
         if number == 1:
             name, text = _item(value)
-            scalar = decode(text, any_json) if text else None
+            scalar = decode(text, python_json) if text else None
             if isinstance(scalar, (int, float)) and not isinstance(scalar, bool):
                 found[name] = as_float(scalar)
         elif number == 2:

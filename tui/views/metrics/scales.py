@@ -68,7 +68,7 @@ def scale_for(least: float, greatest: float, log: bool) -> Scale:
 
 def stride(size: float) -> float:
     """The next larger of 1, 2 and 5 times a power of ten."""
-    if not size > 0 or not math.isfinite(size):
+    if not 1 / _GREATEST < size < math.inf:
         return 1.0
     power = 10.0 ** math.floor(math.log10(size))
     return next(factor * power for factor in (1, 2, 5, 10) if factor * power >= size * 0.999_999)

@@ -97,7 +97,7 @@ def _summary(report: Report) -> list[str]:
         value = None if row is None else row.values[i]
         numbers = []
         if row is not None:
-            pair = (None, None) if value is None else (value.last, value.best)
+            pair = (None, None) if value is None else (value.value, value.best)
             numbers = [metric(number) for number in pair]
         state = f"{fact.run.state.sign} {fact.run.state}"
         cost = dollars(fact.money.cost)

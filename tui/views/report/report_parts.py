@@ -18,7 +18,7 @@ from runners.watch.metrics.judging import ordered
 from runners.watch.metrics.run_metrics import RunMetrics
 from runners.watch.metrics.series import Series
 from runners.watch.pictures import RunPicture, find_pictures
-from tui.views.format import dollars, duration, metric
+from tui.views.format import dollars, duration, metric, place
 from tui.views.health.diagnosis_text import diagnose_run, diagnosis_pairs
 from tui.views.log_lines import last_lines
 from tui.views.metrics.chart_svg import MEAN_TEXT, SvgCurve, chart_svg
@@ -156,8 +156,8 @@ def _about(fact: RunFacts, pinned: Sequence[str]) -> list[tuple[str, str]]:
         final = fact.metrics[name]
         best = ""
         if final.best is not None and final.best != final.last and final.best_step is not None:
-            best = f", best {metric(final.best)} at {final.axis} {final.best_step:g}"
-        pairs.append((name, f"{metric(final.last)} at {final.axis} {final.step:g}{best}"))
+            best = f", best {metric(final.best)} at {final.axis} {place(final.best_step)}"
+        pairs.append((name, f"{metric(final.value)} at {final.axis} {place(final.step)}{best}"))
     return pairs
 
 

@@ -4,6 +4,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from statistics import fmean, stdev
 from typing import NamedTuple
 
@@ -239,6 +240,7 @@ def _spreads(
         known = (take(final) for i in members if (final := row.values[i]) is not None)
         values = [value for value in known if value is not None and math.isfinite(value)]
         if values:
-            deviation = stdev(values) if len(values) > 1 else None
-            found[row.name] = Spread(fmean(values), deviation, len(values))
+            with suppress(OverflowError):  # near the greatest float: no other holds their mean
+                deviation = stdev(values) if len(values) > 1 else None
+                found[row.name] = Spread(fmean(values), deviation, len(values))
     return found

@@ -5,7 +5,7 @@ from typing import Any
 
 from runners.model.run_ids import by_names
 from runners.watch.metrics.final import FinalMetric
-from tui.views.format import DASH, dollars, duration, metric
+from tui.views.format import DASH, dollars, duration, metric, place
 from tui.views.json_values import fields_json, iso, number
 from tui.views.runs.comparison import (
     Comparison,
@@ -99,9 +99,9 @@ def _metric_cells(comparison: Comparison, row: MetricRow) -> tuple[str, ...]:
 def _value_text(final: FinalMetric | None, leads: bool, base: float | None) -> str:
     if final is None:
         return DASH
-    text = f"{metric(final.last)} at {final.step:g}"
+    text = f"{metric(final.value)} at {place(final.step)}"
     if final.best is not None and final.best != final.last:
-        text += f", best {metric(final.best)} at {final.best_step:g}"
+        text += f", best {metric(final.best)} at {place(final.best_step)}"
     against = change(value_of(final), base)
     return f"{text}{f' {against}' if against else ''}{' ★' if leads else ''}"
 
@@ -126,14 +126,14 @@ def _ranked(comparison: Comparison) -> Table:
     base = comparison.baseline
     based = () if base is None else ("to baseline",)
     rows: list[tuple[str, ...]] = [(*heads, *based, "time", "cost")]
-    for place, i in enumerate(comparison.ranking, 1):
+    for turn, i in enumerate(comparison.ranking, 1):
         fact = comparison.facts[i]
         value = None if row is None else row.values[i]
         pinned = None if row is None or base is None else value_of(row.values[base])
         against = ("baseline" if i == base else change(value_of(value), pinned) or DASH,)
         rows.append(
             (
-                str(place),
+                str(turn),
                 label_of(comparison, i),
                 f"{fact.run.state.sign} {fact.run.state}",
                 *(setting.values[i] or DASH for setting in settings),
@@ -149,8 +149,7 @@ def _ranked(comparison: Comparison) -> Table:
 def _numbers(value: FinalMetric | None) -> tuple[str, str, str, str]:
     if value is None:
         return DASH, DASH, DASH, DASH
-    best_step = DASH if value.best_step is None else f"{value.best_step:g}"
-    return metric(value.last), f"{value.step:g}", metric(value.best), best_step
+    return metric(value.value), place(value.step), metric(value.best), place(value.best_step)
 
 
 def _seed_table(comparison: Comparison) -> list[Table]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -336,13 +337,12 @@ def _environment(plan: LaunchPlan) -> Pairs:
 
 def _files(folder: Path) -> Pairs:
     found = []
-    try:
+    with suppress(OSError):
         for path in folder.iterdir():
-            stat = path.stat()
-            what = "folder" if path.is_dir() else size(stat.st_size)
-            found.append((path.name, what, stat.st_mtime))
-    except OSError:
-        pass
+            with suppress(OSError):  # gone meanwhile, or a link that leads nowhere
+                stat = path.stat()
+                what = "folder" if path.is_dir() else size(stat.st_size)
+                found.append((path.name, what, stat.st_mtime))
     found.sort()
     return [(name, f"{what}, {clock(modified)}") for name, what, modified in found[:_MOST_FILES]]
 

@@ -117,8 +117,8 @@ def argv_settings(argv: Sequence[str]) -> dict[str, str]:
 
 
 def as_text(value: object) -> str:
-    """A setting's value in short."""
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    """A setting's value: as exact as it was set, or runs that differ would seem alike."""
+    return f"{value:.15g}" if isinstance(value, float) else str(value)
 
 
 def as_number(text: str) -> float | None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from math import isfinite
 from typing import NamedTuple
 
 import msgspec
@@ -211,7 +212,9 @@ def group_row(group: FoldedGroup) -> RunRow:
     best = [value for value in known if value is not None]
     pick = max if first.is_higher_better else min
     alike = [row for row in rows if row.judge == first.judge == row.headline]
-    last = [row.last for row in alike if row.last is not None]
+    known_last = [row.last for row in alike if row.last is not None]
+    # One that diverged is not the best of them, wherever it stands.
+    last = [value for value in known_last if isfinite(value)] or known_last
     costs = [row.cost for row in rows if row.cost is not None]
     etas = [row.eta_s for row in rows if row.eta_s is not None]
     states = ", ".join(f"{count} {state}" for state, count in counts.items())

@@ -11,7 +11,7 @@ from runners.model.plan import LaunchPlan
 from runners.model.run import Run
 from runners.model.units import gpus_text
 from runners.watch.metrics.judging import higher
-from tui.views.format import DASH, dollars, duration, energy, memory, metric, percent, size
+from tui.views.format import DASH, dollars, duration, energy, memory, metric, percent, place, size
 from tui.views.machines.gpu_text import xid_text
 from tui.views.runs.run_view import RunView
 
@@ -86,12 +86,12 @@ def best_text(view: RunView, name: str) -> str:
     so_far = view.best_so_far.get(name)
     if so_far is not None and so_far[0] != view.metrics.get(name):
         axis = view.progress.counted.removesuffix("s")
-        at = "" if so_far[1] is None else f" at {axis} {so_far[1]:,g}"
+        at = "" if so_far[1] is None else f" at {axis} {place(so_far[1])}"
         return f" (best so far {format_metric(name, so_far[0])}{at})"
     final = view.final.get(name)
     if final is None or final.best is None or final.best == final.last:
         return ""
-    at = "" if final.best_step is None else f" at {final.axis} {final.best_step:,g}"
+    at = "" if final.best_step is None else f" at {final.axis} {place(final.best_step)}"
     return f" (best {format_metric(name, final.best)}{at})"
 
 

@@ -16,18 +16,19 @@ from runners.watch.metrics.readers.line_reader import Reader
 from runners.watch.metrics.readers.named_values import is_count, named_values
 from runners.watch.metrics.sample import Sample, metric_name
 
+# Where two parts of an expression both take spaces, a line padded with hundreds takes minutes.
 _BAR = late_pattern(
-    r"^\s*(?:(?P<desc>.*?)\s*:\s+)??\s*(?P<percent>\d+)%\|(?P<bar>[^|]*)\|"
+    r"^(?:\s*|(?P<desc>.*?):\s+)(?P<percent>\d+)%\|(?P<bar>[^|]*)\|"
     r"\s*(?P<done>[\d.]+)(?P<kilo>[kMGT]?)(?:[A-Z]?i?B)?"
     r"/(?P<total>[\d.]+)(?P<kilos>[kMGT]?)(?:[A-Z]?i?B)?"
     r"\s*\[(?P<inside>[^\[\]]*(?:\[[^\[\]]*\][^\[\]]*)*)\]?"
 )
 _ENDLESS = late_pattern(
-    r"^\s*(?:(?P<desc>.*?)\s*:\s+)?(?P<done>\d+)\s?(?P<unit>[A-Za-z]+)"
+    r"^(?:(?P<desc>.*?):\s+|\s*)(?P<done>\d+)\s?(?P<unit>[A-Za-z]+)"
     r"\s+\[(?P<inside>\d+:[^\]]*)\]"
 )
 _IGNITE = late_pattern(
-    r"^\s*(?:(?P<desc>.*?)\s*:\s+)?\[(?P<done>\d+)/(?P<total>\d+)\]\s+\d+%\|[^|,\[]*\|?"
+    r"^(?:(?P<desc>.*?):\s+|\s*)\[(?P<done>\d+)/(?P<total>\d+)\]\s+\d+%\|[^|,\[]*\|?"
     r"(?P<values>(?:, [^,\[]+=[^,\[]+)*)\s*\[(?P<inside>\d+:[^\]]*)\]"
 )
 """PyTorch-Ignite's: `Epoch [1/5]: [2/120]   2%|▏         , loss=0.687 [00:00<00:08]`."""

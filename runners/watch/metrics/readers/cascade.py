@@ -16,7 +16,7 @@ from runners.watch.metrics.readers.bars import read_bar
 from runners.watch.metrics.readers.line_reader import Reader, pairs_in
 from runners.watch.metrics.sample import Sample
 
-_STAGE = late_pattern(r"^Training Stage (?P<stage>\d+)/(?P<stages>\d+)")
+_STAGE = late_pattern(r"^Training Stage (?P<stage>\d{1,6})/(?P<stages>\d{1,6})(?!\d)")
 _HEADING = late_pattern(
     r"^Epoch (?P<epoch>\d+)/(?P<epochs>\d+)(?: \(time: [\d.]+s\)| - Time: [\d.]+s)?:?\s*$"
 )
@@ -25,12 +25,12 @@ _METRICS = late_pattern(r"^\s*Metrics - (?P<pairs>.*)$")
 _B = late_pattern(r"^Epoch (?P<epoch>\d+) \[(?P<at>\d+)/(?P<of>\d+)\] (?P<pairs>Loss: .*)$")
 _B_PSNR = late_pattern(rf"^\s+PSNR: (?P<psnr>{WHOLE}) dB\s*$")
 _C = late_pattern(
-    r"^Epoch (?P<epoch>\d+) \| Stage (?P<stage>\d+) \| Batch (?P<at>\d+)/(?P<of>\d+) \| "
+    r"^Epoch (?P<epoch>\d+) \| Stage (?P<stage>\d{1,6}) \| Batch (?P<at>\d+)/(?P<of>\d+) \| "
     r"(?P<pairs>.*)$",
 )
 _RATE = late_pattern(rf"^\s*(?:LR|Learning rate): (?P<rate>{WHOLE})\s*$")
 _PAIR = late_pattern(rf"(?P<name>[A-Za-z]\w*): (?P<value>{WHOLE})")
-_SPEED = late_pattern(rf"(?P<value>{WHOLE}) (?P<unit>samples|batch)/s")
+_SPEED = late_pattern(rf"(?<![\w.])(?P<value>{WHOLE}) (?P<unit>samples|batch)/s")
 
 
 class CascadeReader(Reader):

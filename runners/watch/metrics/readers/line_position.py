@@ -10,7 +10,7 @@ _COUNT = r"\d[\d,]*(?![\w%]|\.\d|:\d\d)"
 _OF = r"(?:\s*(?:/|\bof\b)\s*(?P<{0}>\d[\d,]*)(?!\.?\d))?"
 # What follows an epoch directly: `[10/50]`, `:   2 / 10`, `| 5/ 17 batches`, `[1280/6000 (21%)]`.
 _INNER = (
-    r"(?:\s*[\])]?[\s:|,-]*[\[(]?\s*(?P<at>\d+)\s*/\s*(?P<all>\d+)(?![.\d])"
+    r"(?:(?:\s*[\])])?[\s:|,-]*(?:[\[(]\s*)?(?P<at>\d+)\s*/\s*(?P<all>\d+)(?![.\d])"
     r"(?P<share>\s*\(\s*[\d.]+%\))?)?"
 )
 _EPOCH = late_pattern(
@@ -34,7 +34,7 @@ _BRACKETS = late_pattern(
     r"(?:\s*\[\s*(?P<two>\d+)\s*/\s*(?P<twos>\d+)\s*\])?"
 )
 _LOOP = late_pattern(
-    r"^\W{0,4}(?:train\w*|test\w*|val\w*|eval\w*)\s*:?\s*(?P<epoch>\d+)?\s*"
+    r"^\W{0,4}(?:train\w*|test\w*|val\w*|eval\w*)\s*(?::\s*)?(?:(?P<epoch>\d+)\s*)?"
     r"(?:\[\s*(?P<of>\d+)\s*/\s*(?P<epochs>\d+)\s*\]\s*)?"
     r"\[\s*(?P<at>\d+)\s*/\s*(?P<all>\d+)",
     re.IGNORECASE,

@@ -2,7 +2,7 @@
 
 from typing import Any, ClassVar
 
-from runners.state.decoding import any_json, decode
+from runners.state.decoding import decode, python_json
 from runners.watch.metrics.numbers import whole_number
 from runners.watch.metrics.readers.line_position import phase_of
 from runners.watch.metrics.readers.line_reader import Reader
@@ -34,7 +34,7 @@ class ObjectReader(Reader):
         end = line.rfind("}")
         if at < 0 or end < at:
             return None
-        entry = decode(line[at : end + 1], any_json)
+        entry = decode(line[at : end + 1], python_json)
         if not isinstance(entry, dict):
             return None
         return self.sample_of(entry, phase_of(line[:at].rpartition("INFO |")[2].strip()))

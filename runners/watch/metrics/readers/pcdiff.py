@@ -71,7 +71,7 @@ class PcdiffReader(Reader):
             return Sample(batch=float(batch["batch"]))
         if rate := _RATE.search(message):
             # A warm-up follows, of which nothing is printed: this is no epoch's own rate.
-            return Sample({"base_learning_rate": number(rate["rate"])}, 0.0, time=moment)
+            return Sample({"base_learning_rate": number(rate["rate"])}, 0.0, time=moment, at=0.0)
         return None if self._epoch is None else CLAIMED
 
     def _step(self, step: "re.Match[str]", moment: float | None) -> Sample:

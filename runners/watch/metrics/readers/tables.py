@@ -9,6 +9,9 @@ from runners.watch.metrics.readers.bars import read_bar
 from runners.watch.metrics.readers.line_reader import CLAIMED, Reader
 from runners.watch.metrics.sample import Sample, metric_name
 
+_MOST_ROWS = 300
+"""A table of another kind, which nothing closes, must not fill the memory."""
+
 
 class BaselinesReader(Reader):
     """A box of `| name | value |` rows, as of OpenAI's baselines and what descends from them.
@@ -39,7 +42,7 @@ class BaselinesReader(Reader):
         if name.endswith("/") and not row["value"].strip():
             self._section = name
             self._known = True
-        elif value is not None:
+        elif value is not None and len(self._rows) < _MOST_ROWS:
             self._rows[self._section + name if row["name"].startswith("    ") else name] = value
         return CLAIMED if self._known else None
 

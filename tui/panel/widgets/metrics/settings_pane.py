@@ -15,7 +15,7 @@ from runners.model.units import indices
 from tui.panel.widgets.metrics.chart_request import RunCurve
 from tui.snapshot.curve_store import CurveStore
 from tui.views.format import DASH, dollars, duration
-from tui.views.runs.run_settings import settings_of
+from tui.views.runs.run_settings import same, settings_of
 from tui.views.runs.run_text import no_gpus
 from tui.views.runs.run_view import RunView
 
@@ -104,7 +104,7 @@ def draw_details(
         text.append(f"\n{heading}\n", style="bold underline")
         for name, value in pairs.items():
             differs = heading == "Settings" and any(
-                other.get(name, value) != value for other in others
+                not same(other.get(name, value), value) for other in others
             )
             text.append("≠ " if differs else "  ", style="yellow bold" if differs else "")
             if heading == "Read this way":
