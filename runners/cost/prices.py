@@ -202,9 +202,9 @@ def _is_future(text: str) -> bool:
 def parse_rate(text: str) -> Decimal:
     """Dollars per hour in `1.99` or `$1.99`. Raises ValueError when it is no such amount."""
     stripped = text.strip().removeprefix("$").removesuffix("/h").strip()
-    if not re.fullmatch(r"\d{1,12}(\.\d+)?", stripped):
+    if not re.fullmatch(r"\d{1,12}(\.\d{1,60})?", stripped):
         # `1,000` is a thousand to some and one to others: nothing is guessed.
-        plain = ", without `,` and `_`" if re.fullmatch(r"[\d.,_]+", stripped) else ""
+        plain = ", without `,` and `_`" if re.fullmatch(r"[\d.]*[,_][\d.,_]*", stripped) else ""
         raise ValueError(f"expected US dollars per hour such as 1.99{plain}, got {text!r}")
     return Decimal(stripped)
 

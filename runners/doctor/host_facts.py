@@ -9,7 +9,7 @@ from typing import NamedTuple
 import msgspec
 
 from runners.doctor.logout import LogoutVerdict, judge_logout
-from runners.host.files import names_in, read_text
+from runners.host.files import is_there, names_in, read_text
 from runners.host.memory_group import memory_limit
 from runners.host.open_files import open_files_of_runs
 
@@ -53,6 +53,13 @@ def room_in(folder: Path) -> DiskRoom:
     """What the disk of an existing folder still takes. Raises OSError."""
     found = os.statvfs(folder)
     return DiskRoom(found.f_frsize * found.f_bavail, found.f_favail if found.f_files else None)
+
+
+def present_folder(path: Path) -> Path:
+    """The folder at `path`, or the nearest above it that is there."""
+    while not is_there(path) and path != path.parent:
+        path = path.parent
+    return path
 
 
 def read_host(root: Path = Path("/")) -> HostFacts:

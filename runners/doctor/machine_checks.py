@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from runners.doctor.checks import Check, Verdict
-from runners.doctor.host_facts import HostFacts, kernel_architectures, room_in
+from runners.doctor.host_facts import HostFacts, kernel_architectures, present_folder, room_in
 from runners.doctor.resources import judge_room
 from runners.host.clock import local_time
 from runners.host.files import read_text
@@ -117,9 +117,7 @@ def check_disks(places: Mapping[str, Path]) -> Iterator[Check]:
     """Room and inodes where runs write: by name, each disk once."""
     seen: set[int] = set()
     for name, place in places.items():
-        folder = place
-        while not folder.exists() and folder != folder.parent:
-            folder = folder.parent
+        folder = present_folder(place)
         try:
             device, room = folder.stat().st_dev, room_in(folder)
         except OSError:
@@ -145,7 +143,7 @@ def check_network(host: HostFacts, name: str) -> Iterator[Check]:
         for line in read_text(Path("/etc/hosts")).splitlines()
         if name in line.split()[1:] and not line.startswith("#")
     ]
-    if own and all(address.startswith("127.") for address in own):
+    if own and all(address.startswith("127.") or address == "::1" for address in own):
         text = f"{name} is {own[0]} in /etc/hosts: Gloo takes the loopback for the network"
         advice = f"over several machines: GLOO_SOCKET_IFNAME={host.routed}"
         yield Check("network", "WARN", text, advice)
@@ -202,11 +200,16 @@ def _helpers(state: Path, root: Path) -> Iterator[tuple[int, str]]:
             variables = (entry / "environ").read_bytes().split(b"\0")
         except OSError:
             continue
-        if str(ROOT).encode() not in arguments or str(state).encode() not in arguments:
+        if os.fsencode(ROOT) not in arguments or not _names(arguments, os.fsencode(state)):
             continue
         kind = next((text for text in variables if text.startswith(mark)), b"")
         if kind and int(entry.name) != os.getpid():
             yield int(entry.name), kind[len(mark) :].decode("ascii", "replace")
+
+
+def _names(arguments: bytes, folder: bytes) -> bool:
+    """Whether one of a process's arguments is `folder`, or lies in it."""
+    return any((word + b"/").startswith(folder + b"/") for word in arguments.split(b"\0"))
 
 
 def _is_outdated(pid: int) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 
 
 def run_in_time(
-    argv: Sequence[str], seconds: float, **options: Any
+    argv: Sequence[str], seconds: float | None, **options: Any
 ) -> "subprocess.CompletedProcess[bytes]":
     """Run a command that is given nothing to read. Raises OSError, TimeoutExpired after `seconds`.
 

@@ -1,5 +1,7 @@
 """The part of a spec that says where a run's metrics are read from."""
 
+import re
+import warnings
 from typing import Annotated, ClassVar, Literal
 
 import msgspec
@@ -56,6 +58,12 @@ class MetricPattern(msgspec.Struct, frozen=True, omit_defaults=True):
     offset: Annotated[
         dict[str, float], key("Added to a group, e.g. {step: 1} for steps from 0.")
     ] = {}
+
+    def compiled(self) -> re.Pattern[str]:
+        """The expression; raises re.error, OverflowError or RecursionError for what is none."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # `[[]` is a bracket, and meant so
+            return re.compile(self.line)
 
 
 class MetricRule(msgspec.Struct, frozen=True, omit_defaults=True):

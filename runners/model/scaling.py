@@ -44,7 +44,8 @@ def batch_of(spec: RunSpec, devices: int, rule: ScalingRule | None = None) -> Ba
     """The batch of `spec` on `devices` devices; None when the preset says nothing of scaling."""
     scaling = spec.scaling
     number = None if scaling is None else _number(spec, scaling.batch)
-    if scaling is None or number is None:
+    # 0 and -1 are many programs' word for a batch that they choose.
+    if scaling is None or number is None or not 1 <= number < math.inf:
         return None
     devices = max(1, devices)
     total = int(number) if scaling.per == "global" else int(number) * devices

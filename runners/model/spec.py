@@ -4,6 +4,7 @@ A field with a description is a key of a preset: the loader, the JSON Schema, th
 and the documentation read them here and in the parts' own modules, which this one gathers.
 """
 
+import math
 from typing import Annotated, Literal
 
 import msgspec
@@ -357,4 +358,4 @@ class RunSpec(msgspec.Struct, frozen=True):
         value = next((part.effective for part in self.parameters if part.name == parameter), None)
         if isinstance(value, bool) or not isinstance(value, (int, float)):
             return None
-        return int(value)
+        return int(value) if -math.inf < value < math.inf else None

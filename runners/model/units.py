@@ -79,7 +79,7 @@ def parse_percent_range(value: str | int) -> tuple[float, float | None]:
 
 def parse_dollars(value: str | int | float) -> str:
     """US dollars as decimal text, because a float of dollars would not add up exactly."""
-    if not re.fullmatch(r"\d+(\.\d+)?", str(value)):
+    if not re.fullmatch(r"\d{1,12}(\.\d{1,60})?", str(value)):
         raise ValueError(f"expected US dollars such as 0.17, got {value!r}")
     return str(value)
 

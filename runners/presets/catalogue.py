@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from runners.host.files import expanded, status_of
+from runners.host.files import expanded, is_file, status_of
 from runners.model.errors import FresnelError, UnknownPreset, WrongInput
 from runners.model.spec import RunSpec
 from runners.model.suggestions import nearest_hint
@@ -65,7 +65,7 @@ def find_preset(name: str, beside: Path | None = None) -> Path:
     for folder in (*preset_folders(), *([] if beside is None else [beside])):
         for suffix in (".yaml", ".yml"):
             path = folder / f"{name}{suffix}"
-            if name not in NOT_PRESETS and path.is_file():
+            if name not in NOT_PRESETS and is_file(path):
                 return path
     names = [entry.name for entry in list_presets()]
     raise UnknownPreset(

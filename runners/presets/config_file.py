@@ -22,12 +22,14 @@ from runners.state.layout import TRAINERS
 if TYPE_CHECKING:
     import yaml
 
-    from runners.presets.reading.yaml_lines import CoreLoader
+    from runners.presets.reading.yaml_lines import CoreLoader, FastLoader
 
 MOST_BYTES = 4 << 20
+MOST_KEYS = 100_000
+"""Ten lines of aliases to aliases can stand for more than memory holds."""
 _BESIDE_PROGRAM = ("", "config", "configs")
-_COMMENT = re.compile(r'"(?:\\.|[^"\\\n])*"|(//[^\n]*|/\*.*?\*/)', re.DOTALL)
-_COMMA = re.compile(r'"(?:\\.|[^"\\\n])*"|(,)(?=\s*[}\]])', re.DOTALL)
+_COMMENT = re.compile(r'"(?:\\.|[^"\\\n])*"?|(//[^\n]*|/\*.*?(?:\*/|\Z))', re.DOTALL)
+_COMMA = re.compile(r'"(?:\\.|[^"\\\n])*"?|(,)(?=\s*[}\]])', re.DOTALL)
 
 
 class ConfigText(NamedTuple):
@@ -69,24 +71,39 @@ def read_config(path: Path) -> ConfigText:
 def _parsed(path: Path, text: str) -> ConfigText:
     import yaml  # few launches need any
 
-    from runners.presets.reading.yaml_lines import CoreLoader
+    from runners.presets.reading.yaml_lines import CoreLoader, FastLoader
 
     # Blanked out rather than cut out: what stands behind keeps its place.
     readable = _without_comments(text) if path.suffix.lower() in (".json", ".jsonc") else text
-    loader: CoreLoader | None = None
+    readable = readable.replace("\ufeff", "\n", 1) if readable[:1] == "\ufeff" else readable
     try:
-        loader = CoreLoader(readable)
-        node = loader.get_single_node()
-        if not isinstance(node, yaml.MappingNode):
-            raise WrongInput(f"config.file: {path} holds no mapping of keys to values")
-        found = _Found({}, {}, {})
-        _collect(loader, node, "", found)
-        return ConfigText(path, text, *found)
+        try:
+            found = _read(FastLoader, readable)
+        except (yaml.YAMLError, RecursionError):
+            found = _read(CoreLoader, readable)  # it says best what is wrong
     except (yaml.YAMLError, RecursionError) as error:
         raise WrongInput(f"config.file: {path}: {_first_line(error)}") from None
+    if found is None:
+        raise WrongInput(f"config.file: {path} holds no mapping of keys to values")
+    if len(found.values) > MOST_KEYS:
+        raise WrongInput(f"config.file: {path} has more than {MOST_KEYS:,} keys")
+    return ConfigText(path, text, *found)
+
+
+def _read(kind: type[CoreLoader] | type[FastLoader], text: str) -> _Found | None:
+    """What a text says; None where it is no mapping."""
+    import yaml
+
+    loader = kind(text)
+    try:
+        node = loader.get_single_node()
+        found = _Found({}, {}, {})
+        if not isinstance(node, yaml.MappingNode):
+            return None
+        _collect(loader, node, "", found)
+        return found
     finally:
-        if loader is not None:
-            loader.dispose()
+        loader.dispose()
 
 
 def found_near(value: str, folder: Path, script: Path | None) -> Path | None:
@@ -247,10 +264,14 @@ def _with_value(name: str, entry: Any, found: ConfigText | None) -> Any:
     return keys
 
 
-def _collect(loader: CoreLoader, node: yaml.MappingNode, prefix: str, found: _Found) -> None:
+def _collect(
+    loader: CoreLoader | FastLoader, node: yaml.MappingNode, prefix: str, found: _Found
+) -> None:
     import yaml
 
     for key_node, value_node in node.value:
+        if len(found.values) > MOST_KEYS:
+            return
         key = f"{prefix}{key_node.value}"
         if isinstance(value_node, yaml.MappingNode):
             _collect(loader, value_node, f"{key}.", found)

@@ -9,7 +9,8 @@ from runners.presets.reading.typed import KeyMistake, KeyPath
 
 PARAMETER = re.compile(r"\$\{parameters\.([\w.-]+)\}")
 """A parameter's value in the text of a check."""
-_FIELDS = re.compile(r"\{(\w*)\}")
+FIELD = re.compile(r"\{(\w*)\}")
+"""A part of the name of a file, in the names of those that belong to it."""
 _KNOWN_FIELDS = ("stem", "name", "folder", "row")
 
 
@@ -128,8 +129,8 @@ def _check_stages(spec: RunSpec) -> None:
 def _check_pattern(pattern: MetricPattern, key: KeyPath) -> None:
     # Every expression is tried here, so that none fails while a run proceeds.
     try:
-        groups = re.compile(pattern.line).groupindex
-    except re.error as error:
+        groups = pattern.compiled().groupindex
+    except (re.error, OverflowError, RecursionError) as error:
         raise KeyMistake(key, f"not a regular expression: {error}") from None
     if not groups:
         raise KeyMistake(
@@ -153,7 +154,7 @@ def _check_files(spec: RunSpec) -> None:
                 )
         for part, patterns in (("pairs", rule.pairs), ("rows", rule.rows)):
             for i, pattern in enumerate(patterns):
-                unknown = set(_FIELDS.findall(pattern)) - set(_KNOWN_FIELDS)
+                unknown = set(FIELD.findall(pattern)) - set(_KNOWN_FIELDS)
                 if unknown:
                     known = ", ".join(f"{{{field}}}" for field in _KNOWN_FIELDS)
                     raise KeyMistake(

@@ -22,6 +22,8 @@ from runners.model.spec import RunSpec
 
 MOST_RUNS = 200
 _LONGEST_NAME = 60
+_EXACT = 1 << 53
+"""The ends of a range are floats, which hold no whole number beyond it exactly."""
 _UNTYPABLE = r"[^\w.+=-]+"
 _PLACE = r"[ _-]*\{[^{}]*\}"
 _NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
@@ -166,7 +168,7 @@ def _range(
 ) -> SearchAxis:
     whole = all(re.fullmatch(r"[-+]?\d+", word) for word in (low, high, step or "1"))
     first, last = float(low), float(high)
-    if not (math.isfinite(first) and math.isfinite(last)):
+    if not math.isfinite(last - first) or (whole and max(-first, last) > _EXACT):
         raise WrongInput(f"--set {override}: an end of the range is too large for a number")
     if last < first:
         raise WrongInput(f"--set {override}: the range ends before it begins")
@@ -177,9 +179,11 @@ def _range(
     pace = float(step)
     if log or pace <= 0:
         raise WrongInput(f"--set {override}: expected FIRST..LAST..STEP with a step above 0")
-    count = math.floor((last - first) / pace + 1e-9) + 1
+    count = math.floor(min((last - first) / pace, MOST_RUNS) + 1e-9) + 1
     if count > MOST_RUNS:
-        raise WrongInput(f"--set {override}: {count} values; {MOST_RUNS} runs are the most")
+        raise WrongInput(
+            f"--set {override}: more than {MOST_RUNS} values; {MOST_RUNS} runs are the most"
+        )
     values = (
         f"{round(first + i * pace, 12):g}" if not whole else str(int(low) + i * int(step))
         for i in range(count)

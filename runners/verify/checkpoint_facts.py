@@ -7,7 +7,7 @@ from subprocess import TimeoutExpired
 from typing import Any
 
 from runners.host.checkpoint_files import proof
-from runners.host.files import absence, expanded, is_there
+from runners.host.files import absence, expanded, is_folder, is_there, size_of
 from runners.model.parameters import leaf_of
 from runners.model.spec import RunSpec
 from runners.verify.checkpoint_tool import CheckpointToolError, ask_checkpoint_tool
@@ -54,11 +54,11 @@ def checkpoint_facts(
         return CheckpointFacts(str(path), problem=f"{path}: {error.strerror}")
     if whole is False:
         return CheckpointFacts(str(path), problem=f"{path}: incomplete, its end is missing")
-    if path.is_dir():
+    if is_folder(path):
         return CheckpointFacts(
             str(path), unseen="a folder: it looks complete, nothing more is known"
         )
-    size = path.stat().st_size
+    size = size_of(path)
     if interpreter is None or size > MOST_BYTES:
         why = (
             "no Python of the run is known"
@@ -70,7 +70,7 @@ def checkpoint_facts(
     if isinstance(found, str):
         return CheckpointFacts(str(path), size, problem=found)
     current: dict[str, tuple[int, ...]] = {}
-    if written is not None and written != path and written.stat().st_size <= MOST_BYTES:
+    if written is not None and written != path and size_of(written) <= MOST_BYTES:
         other = _inspect(interpreter, written, environment)
         current = {} if isinstance(other, str) else shapes_of(other)
     steps = found.get("step", {}).items()

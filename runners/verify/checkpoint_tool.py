@@ -8,6 +8,7 @@ import subprocess
 from collections.abc import Mapping
 from typing import Any
 
+from runners.host.run_in_time import run_in_time
 from runners.state.layout import TRAINERS
 
 _TOOL = TRAINERS / "common" / "checkpoint_tool.py"
@@ -36,19 +37,18 @@ def ask_checkpoint_tool(
     Raises CheckpointToolError, TimeoutExpired after `patience_s`, and OSError when the interpreter
     cannot be started.
     """
-    done = subprocess.run(
+    done = run_in_time(
         [interpreter, str(_TOOL), json.dumps(request)],
+        patience_s,
         env=None if environment is None else dict(environment),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=patience_s,
-        check=False,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
     )
     try:
         found = json.loads(done.stdout)
     except ValueError:
-        last = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
+        errors = done.stderr.decode("utf-8", "replace")
+        last = (errors.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
         raise CheckpointToolError(last) from None
     if isinstance(found, dict):
         raise CheckpointToolError(str(found.get("error", "no answer")), answered=True)

@@ -18,7 +18,7 @@ from runners.model.parameters import leaf_of
 from runners.model.placeholders import substitute
 from runners.model.spec import CommandRule, FileRule, RunSpec
 from runners.presets.config_file import found_near
-from runners.presets.cross_checks import PARAMETER
+from runners.presets.cross_checks import FIELD, PARAMETER
 from runners.verify.facts import CommandFacts, FileFacts, PathFacts
 
 _KEPT = 5
@@ -175,13 +175,15 @@ def _note_size(
 def _absent_pairs(path: Path, pairs: tuple[str, ...]) -> Iterator[str]:
     for pair in pairs:
         # Any of the alternatives is enough: an image may be a .png or a .jpg.
-        names = [text.format(**_fields(path), row="") for text in pair.split("|")]
+        names = [_filled_fields(text, path, "") for text in pair.split("|")]
         if not any(is_there(path.parent / name) for name in names):
             yield os.path.relpath(path.parent / names[0], path.parent)
 
 
-def _fields(path: Path) -> dict[str, str]:
-    return {"stem": path.stem, "name": path.name, "folder": str(path.parent)}
+def _filled_fields(text: str, path: Path, row: str) -> str:
+    """`text` with its {stem}, {name}, {folder} and {row}; other braces stand for themselves."""
+    known = {"stem": path.stem, "name": path.name, "folder": str(path.parent), "row": row}
+    return FIELD.sub(lambda found: known.get(found[1], found[0]), text)
 
 
 def _folder_problem(path: Path) -> str:
@@ -205,7 +207,7 @@ def _row_facts(
             number += 1
             named = Path(cell)
             for pattern in patterns:
-                names = [text.format(**_fields(named), row=cell) for text in pattern.split("|")]
+                names = [_filled_fields(text, named, cell) for text in pattern.split("|")]
                 # Lists name their files from different places, and programs try them too.
                 places = (path.parent, path.parent.parent, folder)
                 if not any(is_there(place / name) for place in places for name in names):

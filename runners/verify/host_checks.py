@@ -1,5 +1,6 @@
 """What this machine has, as it is judged for one run, and what RCCL warns about."""
 
+import math
 from collections.abc import Iterator
 
 from runners.doctor.checks import Check, Verdict
@@ -41,7 +42,8 @@ def shared_memory_asked(facts: LaunchFacts) -> int | None:
     workers, batches = workers_each(facts), list(_batches_in_memory(facts))
     if workers is None or not batches:
         return None
-    return round(max(batches) * batches_ready(facts) * workers * computing_processes(facts.plan))
+    asked = max(batches) * batches_ready(facts) * workers * computing_processes(facts.plan)
+    return round(asked) if math.isfinite(asked) else None
 
 
 def workers_each(facts: LaunchFacts) -> int | None:

@@ -133,7 +133,7 @@ def check_driver(facts: LaunchFacts) -> Iterator[Check]:
     torch = _torch(facts)
     if torch is None or not torch.cuda or not facts.driver or not facts.concerns("driver"):
         return
-    major = int(torch.cuda.split(".")[0]) if torch.cuda.split(".")[0].isdigit() else 0
+    major = int(torch.cuda.split(".")[0]) if torch.cuda.split(".")[0].isdecimal() else 0
     oldest = OLDEST_DRIVERS.get(major)
     has = tuple(int(part) for part in re.findall(r"\d+", facts.driver)[:2])
     if oldest is None or len(has) < 2:

@@ -65,7 +65,7 @@ def check_disk(facts: LaunchFacts) -> Iterator[Check]:
     number = disk.number or 1
     need = (disk.size or 0) * number
     verdict, free = judge_room(DiskRoom(disk.free, disk.inodes), need)
-    if disk.size is None:
+    if not disk.size:  # of one that a full disk cut to nothing, too
         text = f"{free} in {disk.folder}; how large checkpoints get is unknown"
         yield Check("disk", verdict, text, "" if verdict == "PASS" else "make room")
         return

@@ -1,5 +1,7 @@
 """Memory, batch, disk, ports and outputs of a run to come: looked up, nothing judged."""
 
+import glob
+import math
 import os
 import re
 import socket
@@ -9,9 +11,9 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
-from runners.doctor.host_facts import room_in
+from runners.doctor.host_facts import present_folder, room_in
 from runners.host.bounded_glob import SearchBudget, bounded_glob
-from runners.host.files import expanded, is_file, is_there, modified_at
+from runners.host.files import expanded, is_file, modified_at, size_of
 from runners.lifecycle.launch.probe_results import ProbeResult
 from runners.model.gpus import GpuSnapshot
 from runners.model.parameters import leaf_of, with_values
@@ -25,6 +27,7 @@ from runners.state.codec import read_outline
 from runners.state.layout import StateDirectory
 from runners.state.leases import live_run_ids
 from runners.state.runs import list_run_ids, read_run
+from runners.verify.data_facts import unescaped
 from runners.verify.facts import (
     BatchFacts,
     DiskFacts,
@@ -39,7 +42,7 @@ _FAR_BEYOND = 1.25
 """So many times the VRAM of a GPU, and an estimate is enough to know that it does not fit."""
 _KEEP = ("keep", "keep_last_n", "keep_checkpoints", "save_total_limit")
 _REGULAR = ("checkpoint_every", "checkpoint_freq", "checkpoint_interval")
-_ARCHIVED = ("saveIter", "save_every", "save_interval", "save_freq")
+_ARCHIVED = ("saveiter", "save_every", "save_interval", "save_freq")
 _OUTPUTS = ("checkpoint_dir", "output_dir", "out_dir", "save_dir", "output", "output_folder")
 _PORT_FLAG = re.compile(r"--(?:master|main_process|main-process)[-_]port(?:=(\d+))?")
 _ENDPOINT = re.compile(r"--rdzv[-_]endpoint(?:=(.*))?")
@@ -152,7 +155,7 @@ def disk_facts(
     spec: RunSpec, plan: LaunchPlan, before: EarlierCheckpoints | None
 ) -> DiskFacts | None:
     """Room where checkpoints go, and how many of which size are to come."""
-    folder = _existing(Path(_fixed_part(plan.checkpoints[0] if plan.checkpoints else "")))
+    folder = present_folder(Path(_fixed_part(plan.checkpoints[0] if plan.checkpoints else "")))
     try:
         room = room_in(folder)
     except OSError:
@@ -162,28 +165,28 @@ def disk_facts(
         # The largest one: the disk must have room for the worst case.
         size, basis = before.size, f"as in run {before.run}"
     elif spec.resumed_from and is_file(spec.resumed_from):
-        size, basis = Path(spec.resumed_from).stat().st_size, "as the checkpoint it goes on from"
+        size, basis = size_of(Path(spec.resumed_from)), "as the checkpoint it goes on from"
     number = _number_to_come(spec, plan) or (before.number if before is not None else None)
     return DiskFacts(str(folder), room.free, size, number, _pace(spec, plan), basis, room.inodes)
 
 
 def port_facts(plan: LaunchPlan, environment: Mapping[str, str]) -> Iterator[PortFacts]:
     """The ports that a run will listen on."""
-    found: dict[int, str] = {}
-    if plan.port is not None:
-        found[plan.port] = "chosen for this launch"
+    named: list[tuple[str, str]] = []
     argv = list(plan.argv)
     for word, after in zip(argv, [*argv[1:], ""], strict=True):
         flag, endpoint = _PORT_FLAG.fullmatch(word), _ENDPOINT.fullmatch(word)
         text = (flag[1] or after) if flag else ""
         if endpoint:
             text = (endpoint[1] or after).rpartition(":")[2]
-        if text.isdecimal() and 0 < int(text) < 65536:
-            # A port named on the command line is used as it is; nothing chooses a free one.
-            found.setdefault(int(text), word.partition("=")[0])
-    stated = environment.get("MASTER_PORT", "")
-    if stated.isdecimal() and plan.port is None:
-        found.setdefault(int(stated), "MASTER_PORT")
+        named.append((text, word.partition("=")[0]))
+    found = {} if plan.port is None else {plan.port: "chosen for this launch"}
+    if plan.port is None:
+        named.append((environment.get("MASTER_PORT", ""), "MASTER_PORT"))
+    for text, basis in named:
+        if text.isdecimal() and len(text) < 6 and 0 < int(text) < 65536:
+            # A port that somebody names is used as it is; nothing chooses a free one.
+            found.setdefault(int(text), basis)
     for port, basis in found.items():
         yield PortFacts(port, basis, is_free(port))
 
@@ -219,14 +222,16 @@ def output_facts(state: StateDirectory, spec: RunSpec, plan: LaunchPlan) -> Iter
             continue
         path = folder / expanded(value)
         writers = tuple(run for run, other in plans if _names_path(other, path))
-        if writers or not any(pattern.startswith(str(path)) for pattern in plan.checkpoints):
-            yield _output(f"{path}/*.p*t*", writers)
+        place = f"{glob.escape(str(path))}/"
+        if writers or not any(pattern.startswith(place) for pattern in plan.checkpoints):
+            yield _output(f"{place}*.p*t*", writers)
 
 
 def _output(pattern: str, writers: tuple[str, ...]) -> OutputFacts:
     files = list(islice(bounded_glob(pattern, SearchBudget()), _MOST_FILES))
     newest = max(map(Path, files), key=modified_at, default=None)
     latest = modified_at(newest) if newest is not None else 0.0
+    pattern = unescaped(pattern)
     if newest is None or not latest:
         return OutputFacts(pattern, len(files), writers=writers)
     age = max(0.0, time.time() - latest)
@@ -263,13 +268,16 @@ def _pace(spec: RunSpec, plan: LaunchPlan) -> float | None:
 
 
 def _first(spec: RunSpec, names: Sequence[str]) -> float | None:
-    return next(filter(None, (_value(spec, name) for name in names)), None)
+    """The first of these that counts something: not 0, nor the -1 that stands for never or all."""
+    values = (_value(spec, name) for name in names)
+    return next((value for value in values if value is not None and 0 < value < math.inf), None)
 
 
 def _value(spec: RunSpec, name: str) -> float | None:
     for parameter in spec.parameters:
-        if parameter.name.rpartition(".")[2] == name and isinstance(parameter.value, (int, float)):
-            return None if isinstance(parameter.value, bool) else parameter.value
+        value, names = parameter.value, (parameter.name, leaf_of(parameter.name))
+        if name in names and isinstance(value, (int, float)) and not isinstance(value, bool):
+            return value
     return None
 
 
@@ -283,9 +291,3 @@ def _fixed_part(pattern: str) -> str:
             break
         parts.append(part)
     return str(Path(*parts)) if parts else "."
-
-
-def _existing(folder: Path) -> Path:
-    while not is_there(folder) and folder != folder.parent:
-        folder = folder.parent
-    return folder

@@ -128,6 +128,12 @@ def test_the_network(tmp_path: Path) -> None:
     assert "this machine alone" in told(machine_checks.check_network(HostFacts(), "x"))[0][1]
 
 
+def test_a_name_that_is_the_loopback_s_alone_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    for line, verdict in (("::1 box", "WARN"), ("127.0.1.1 box", "WARN"), ("10.0.0.1 box", "PASS")):
+        monkeypatch.setattr(machine_checks, "read_text", lambda _path, line=line: line)
+        assert told(machine_checks.check_network(HostFacts(routed="ens3"), "box"))[0][0] == verdict
+
+
 def test_a_suspended_helper_is_named(tmp_path: Path) -> None:
     environment = {**os.environ, HELPER_MARK: "sampler"}
     words = [sys.executable, "-c", "import time; time.sleep(60)", str(ROOT), str(tmp_path)]
@@ -137,10 +143,12 @@ def test_a_suspended_helper_is_named(tmp_path: Path) -> None:
             eventually(lambda: process_state(child.pid) == "T")
             found = told(machine_checks.check_helpers(tmp_path))
             others = told(machine_checks.check_helpers(tmp_path / "another"))
+            others += told(machine_checks.check_helpers(Path(f"{tmp_path}"[:-1])))
+            others += told(machine_checks.check_helpers(tmp_path / "\udcff"))
         finally:
             child.kill()
     assert any(f"(pid {child.pid}) is suspended" in words for _, words in found)
-    assert [verdict for verdict, _ in others] == ["PASS"]
+    assert [verdict for verdict, _ in others] == ["PASS"] * 3
 
 
 def test_packages() -> None:

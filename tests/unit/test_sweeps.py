@@ -57,6 +57,10 @@ def test_samples_lie_in_their_ranges_and_come_again() -> None:
         (["lr=0..1:log"], 3, "begins above 0"),
         (["lr=3..1"], 3, "ends before"),
         (["lr=1"], 3, "nothing varies"),
+        (["lr=0..1e308..1e-10"], None, "200 runs are the most"),
+        (["lr=-1e308..1e308"], 3, "too large"),
+        (["lr=-1e308..1e308..1"], None, "too large"),
+        (["seed=9007199254740993..9007199254740994"], None, "too large"),
         (["lr=1,2"], 0, "expected 1 to 200"),
     ],
 )

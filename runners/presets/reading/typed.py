@@ -168,7 +168,8 @@ def _accepts(value: Any, kind: Any) -> bool:
     if origin is Literal:
         return isinstance(value, str)
     if origin in (list, tuple):
-        return isinstance(value, list)
+        # A range, whose ends are not alike, is only written in its short spelling.
+        return isinstance(value, list) and (origin is list or get_args(plain)[-1] is ...)
     if plain is float:
         return type(value) in (int, float)
     return type(value) is (origin or plain)

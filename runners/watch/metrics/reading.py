@@ -4,7 +4,6 @@ A preset's own regular expressions are a reader too: each named group is a metri
 """
 
 import math
-import re
 from collections.abc import Sequence
 from typing import ClassVar
 
@@ -306,7 +305,7 @@ class PatternReader(Reader):
     marks: tuple[str, ...] = ("",)
 
     def __init__(self, patterns: Sequence[MetricPattern]) -> None:
-        self._patterns = [(re.compile(pattern.line), pattern.offset) for pattern in patterns]
+        self._patterns = [(pattern.compiled(), pattern.offset) for pattern in patterns]
 
     def read(self, line: str) -> Sample | None:
         """The groups that took part in the match, moved by their offsets."""
