@@ -596,6 +596,12 @@ def test_cases_are_drawn_alike_with_and_without_a_stop_between(root, tmp_path, m
         pipeline.complete(settings, samples, syn, pipeline.StopRequest(), None)
     assert len(missing_cases(samples, syn, 1)) == 4
     assert lists[0] == lists[1]
+    # And none that was not asked for, as the other defects of the same skull.
+    (tmp_path / "first.csv").write_text(lists[0])
+    assert read_listing(tmp_path / "first.csv") == samples
+    pipeline.complete(settings, samples[6:8], syn, pipeline.StopRequest(), None)
+    (tmp_path / "first.csv").write_text(lists[2])
+    assert read_listing(tmp_path / "first.csv") == samples[6:8]
 
 
 def test_where_no_run_has_any_the_shipped_models_make_implants_above_the_mirror(

@@ -1,6 +1,7 @@
 """Asked to stop while data are made or checked, a program ends after the item it is at."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -26,6 +27,7 @@ from tests.warm import TORCH  # noqa: E402
 from trainers.cascade import make_patients as patients  # noqa: E402
 from trainers.cascade import train as cascade  # noqa: E402
 from trainers.common import making, reading  # noqa: E402
+from trainers.common.stopping import StopRequest  # noqa: E402
 from trainers.gaussian import photographs, preprocess_training_data  # noqa: E402
 from trainers.gaussian import train as gaussian  # noqa: E402
 from trainers.implants import implant, train_unet  # noqa: E402
@@ -221,3 +223,57 @@ def test_what_data_programs_answer_to_their_shell(capsys: pytest.CaptureFixture[
         for code, problem in codes.items():
             assert making.make_data(failing(problem)) == code
     assert "error: no such thing" in capsys.readouterr().err
+
+
+def ends(_: int) -> None:
+    """As the kernel ends a process for want of memory."""
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def asks_for_too_much(_: int) -> None:
+    """As NumPy does."""
+    raise MemoryError("Unable to allocate 512. GiB")
+
+
+@pytest.mark.parametrize(
+    ("part", "expected"),
+    [(ends, "a loading process has ended"), (asks_for_too_much, "out of memory on this machine")],
+)
+def test_memory_that_does_not_suffice_is_one_line(
+    part: Callable[[int], None], expected: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def work(stop: StopRequest) -> int:
+        for _, wait in making.each_made(part, [1, 2, 3], 2, stop.watched):
+            wait()
+        return 0
+
+    with world.signals_kept():
+        assert making.make_data(work) == 1
+    said = capfd.readouterr().err
+    assert said.startswith(f"error: {expected}") and said.count("\n") == 1
+
+
+def test_what_cannot_be_written_is_said_before_any_work(
+    skulls: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A disk that is only read, with volumes in it: each took its minute and failed then."""
+    root, done = tmp_path / "skulls", []
+    shutil.copytree(skulls.parent, root, ignore=shutil.ignore_patterns("voxelization"))
+    (root / "voxelization").touch()
+    monkeypatch.setattr(prepare, "do_job", done.append)
+    with world.signals_kept():
+        assert prepare.main(["--root", str(root), "--workers", "1"]) == 1
+    assert str(root / "voxelization") in capfd.readouterr().err
+    assert not done
+    next((root / "implant").rglob("*_surf.npy")).unlink()
+    kept = prepare.check_writable
+
+    def refusing(folder: Path) -> None:
+        if folder.parent.name == "implant":
+            raise OSError(30, "Read-only file system", str(folder))
+        kept(folder)
+
+    monkeypatch.setattr(prepare, "check_writable", refusing)
+    with world.signals_kept():
+        assert prepare.main(["--root", str(root), "--workers", "1", "--steps", "clouds"]) == 1
+    assert "Read-only file system" in capfd.readouterr().err and not done

@@ -7,6 +7,7 @@ import os
 import re
 import sys
 from collections.abc import Iterator
+from concurrent.futures import BrokenExecutor
 from contextlib import contextmanager
 from typing import Any, TextIO, cast
 
@@ -51,7 +52,8 @@ _COMPILER = ("torch._dynamo", "torch._inductor")
 def failure(problem: BaseException, settings: argparse.Namespace) -> str:
     """Return a line on what a user can act on; nothing where the program itself is at fault."""
     text = str(problem)
-    if isinstance(problem, ConnectionError) or _WORKER_GONE.search(text) or _unanswered(problem):
+    gone = isinstance(problem, (ConnectionError, BrokenExecutor)) or _WORKER_GONE.search(text)
+    if gone or _unanswered(problem):
         reason = text.strip() or "it does not answer"
         return (
             f"a loading process has ended ({reason}): most often, memory or /dev/shm did not"
@@ -127,7 +129,7 @@ def out_of_memory(problem: BaseException, settings: argparse.Namespace) -> str:
         advice.append(f"--{parts} for the same effective batch in smaller parts")
     advice += [f"--{name}" for name in SAVING_FLAGS if name in known]
     hint = f"; try {', '.join(advice)}" if advice else ""
-    return f"out of memory on {where} ({first}){hint}"
+    return f"out of memory on {where}{f' ({first})' if first else ''}{hint}"
 
 
 class _Output:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import multiprocessing
 import os
 import sys
@@ -77,8 +78,9 @@ def _end_with(parent: int) -> None:
 def make_data(work: Callable[[StopRequest], int]) -> int:
     """Do a program's work and return its exit code.
 
-    That is the work's, 2 for a setting that cannot be, 1 for a file that cannot, and as of a signal
-    where one asked for the end: whoever waits for the data must not take them for made.
+    That is the work's, 2 for a setting that cannot be, 1 for a file that cannot or for memory that
+    does not suffice, and as of a signal where one asked for the end: whoever waits for the data
+    must not take them for made.
     """
     stop = StopRequest()
     stop.listen()
@@ -88,8 +90,21 @@ def make_data(work: Callable[[StopRequest], int]) -> int:
         trainers.leave()
         print("stopped: what is made stays, and is not made again", file=sys.stderr)
         return stop.code
-    except (SettingsError, OSError) as problem:
-        print(f"error: {problem}", file=sys.stderr)
+    except Exception as problem:
+        text = explained(problem)
+        if not text:
+            raise
+        print(f"error: {text}", file=sys.stderr)
         return 2 if isinstance(problem, SettingsError) else 1
     finally:
         trainers.leave()
+
+
+def explained(problem: Exception) -> str:
+    """Return a line on what a user can act on; nothing where the program itself is at fault."""
+    if isinstance(problem, (SettingsError, OSError)):
+        return str(problem)
+    # Rarely needed, and it loads torch.
+    from trainers.common.failures import failure
+
+    return failure(problem, argparse.Namespace())

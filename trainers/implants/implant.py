@@ -45,7 +45,14 @@ from trainers.common.stopping import StopRequest, Watched
 from trainers.implants.completing import SAMPLE, complete_truly, missing_cases, run_program
 from trainers.implants.trained_models import AUTO, SHIPPED, find_model
 from trainers.implants.unet import TRAINER, load_unet
-from trainers.skulls.listing import SkullSample, check_clouds, check_volumes, csv_text, read_listing
+from trainers.skulls.listing import (
+    LIST_HEAD,
+    SkullSample,
+    check_clouds,
+    check_volumes,
+    csv_text,
+    read_listing,
+)
 from trainers.skulls.made_up import make_up
 from trainers.voxelization.cases import Output
 from trainers.voxelization.generate import (
@@ -197,9 +204,10 @@ def complete(
     print(f"completions  {len(missing)} cases by {model}")
     listing = folder.parent / "to_complete.csv"
     listing.parent.mkdir(parents=True, exist_ok=True)
-    # Those that are there too, which are left alone: a case is drawn by its place in the list.
-    subjects = dict.fromkeys(sample.complete for sample in samples)
-    listing.write_text(csv_text([(path,) for path in subjects]), encoding="utf-8")
+    # Those that are there too, which are left alone: a case is drawn by its place in the list. But
+    # no others, as a list of skulls has, each with all of its defects.
+    rows = [(case.defective, case.implant, case.defect or "", case.name) for case in samples]
+    listing.write_text(csv_text([LIST_HEAD, *rows]), encoding="utf-8")
     command = [
         *(str(SAMPLE), "--path", str(listing), "--model", str(model)),
         *("--dataset", "SkullBreak" if samples[0].defect else "SkullFix"),

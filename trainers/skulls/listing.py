@@ -23,6 +23,9 @@ from trainers.common.settings_parser import SettingsError
 DEFECTS = ("bilateral", "frontoorbital", "parietotemporal", "random_1", "random_2")
 """The five kinds of defect of SkullBreak, in the order of their numbers."""
 
+LIST_HEAD = ("defective", "implant", "defect_type", "name")
+"""The first row of a list of cases, which has four columns."""
+
 FOLDERS = ("complete_skull", "defective_skull", "implant")
 PREPARE = "python trainers/skulls/prepare.py --root"
 

@@ -41,7 +41,7 @@ import numpy as np
 
 from trainers.common.bar import bar
 from trainers.common.device_flags import add_device_flags
-from trainers.common.files import name_also
+from trainers.common.files import check_writable, name_also
 from trainers.common.making import each_made, make_data
 from trainers.common.settings_parser import (
     SettingsError,
@@ -105,6 +105,8 @@ def cloud_jobs(root: Path, points: int) -> list[Job]:
         print(f"note         {note}")
     missing = [path for path in volumes if not cloud_of(path).is_file()]
     tell_older("clouds", ((cloud_of(path), path) for path in volumes))
+    for place in {path.parent for path in missing}:
+        check_writable(place)  # not after hours of work
     return [(make_cloud, (path, points), path) for path in missing]
 
 
@@ -191,6 +193,8 @@ def pair_jobs(root: Path, samples: Iterable[SkullSample], counts: tuple[int, int
     for complete, targets in grids.items():
         if not all(target.is_file() for target in targets):
             jobs.append((make_target, (complete, tuple(targets)), targets[0]))
+    if jobs:
+        check_writable(folder)
     return jobs
 
 
