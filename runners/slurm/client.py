@@ -52,9 +52,7 @@ def ask(
     *command: str, within_s: float = WITHIN_S, environment: Mapping[str, str] | None = None
 ) -> str:
     """What the command `command` prints. Raises SlurmSilent or SlurmRefused, which say why."""
-    output, error = ask_both(command, within_s, environment)
-    del error
-    return output
+    return ask_both(command, within_s, environment)[0]
 
 
 def ask_both(
@@ -91,6 +89,12 @@ def ask_both(
     if len(done.stdout) > _MOST_BYTES:
         raise SlurmSilent(f"{command[0]} answers with more than {_MOST_BYTES >> 20} MB")
     return done.stdout.decode("utf-8", "replace"), problem
+
+
+def remarks(text: str) -> str:
+    """What a site's own rules print beside an answer, in a line."""
+    lines = (line.partition("sbatch: ")[2] or line for line in text.splitlines())
+    return "; ".join(filter(None, map(str.strip, lines)))[:_LONGEST]
 
 
 def _problem(text: str) -> str:

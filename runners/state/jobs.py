@@ -40,6 +40,9 @@ class JobNote(msgspec.Struct, frozen=True):
     submissions: Annotated[int, Meta(ge=1)] = 1
     """How often it was submitted: anew where its job could not be put back into the queue."""
 
+    said: _Text = ""
+    """What the site's rules said when it was submitted."""
+
     def numbered(self, number: str) -> "JobNote":
         """The note, once Slurm has given the submission its number."""
         return msgspec.structs.replace(
@@ -97,14 +100,14 @@ def write_job(run: RunDirectory, note: JobNote) -> None:
     replace(run.job, msgspec.json.encode(note))
 
 
-def number_job(run: RunDirectory, note: JobNote, number: str) -> None:
-    """Write down the number that Slurm has given a submission, if it answered.
+def number_job(run: RunDirectory, note: JobNote, number: str, said: str = "") -> None:
+    """Write down the number that Slurm has given a submission, if it answered, and what it said.
 
     On a full disk the job, which Slurm has by then, is found by its name.
     """
     if number:
         with suppress(OSError):
-            write_job(run, note.numbered(number))
+            write_job(run, msgspec.structs.replace(note, said=said).numbered(number))
 
 
 def read_table(state: StateDirectory) -> tuple[JobTable, dict[str, JobRow]]:

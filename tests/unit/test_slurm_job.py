@@ -31,9 +31,11 @@ from runners.model.gpus import GpuSnapshot
 from runners.model.spec import RestartRule
 from runners.model.states import State
 from runners.slurm.job_end import end_in_output, end_of_job
+from runners.state.jobs import read_job
 from runners.state.layout import StateDirectory
 from runners.state.records import plan_fields, record_fields
-from tests.support import eventually, make_plan
+from tests.support import eventually, make_plan, make_run
+from tui.views.runs.job_text import job_pairs
 
 _INSIDE = {"SLURM_JOB_ID": "12", "SLURMD_NODENAME": "n1"}
 
@@ -356,6 +358,28 @@ def test_all_that_a_refusal_says_is_said(
     with pytest.raises(DeniedError) as refused:
         submit.submit_script(StateDirectory(tmp_path), tmp_path / "script")
     assert refused.value.message.endswith(f": {told}")
+
+
+def test_what_a_site_says_of_a_job_that_it_takes_is_kept_with_its_number(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its rules say it beside the number, a wrapper of sbatch before it."""
+    sbatch = tmp_path / "sbatch"
+    sbatch.write_text(
+        "#!/bin/sh\necho '--> Verifying project ... OK'\necho '12;west'\n"
+        "echo 'sbatch: your project has 3 hours left' >&2\n"
+    )
+    sbatch.chmod(0o700)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    state = StateDirectory(tmp_path / "state").create()
+    run = state.run("20261120-101500-demo-7f3a")
+    run.path.mkdir()
+    submit.submit(state, Submission("demo", (run.id,), ""), {run.id: {}})
+    job = read_job(run)
+    assert job is not None and job.id == "12"
+    assert job.said == "--> Verifying project ... OK; your project has 3 hours left"
+    record = make_run(State.QUEUED, id=run.id, directory=str(run.path))
+    assert ("said at its launch", job.said) in job_pairs(record, state)
 
 
 def test_several_jobs_of_a_launch_are_submitted_with_pauses(

@@ -22,11 +22,12 @@ from runners.model.spec import RunSpec
 from runners.model.states import State
 from runners.scheduling.allocation import Denied
 from runners.scheduling.queue_order import Granted, Waiting
-from runners.state.layout import StateDirectory
+from runners.state.layout import RunDirectory, StateDirectory
 from runners.state.requests import open_request
 from tui.cli.output import echo, print_json_of_runs, print_pairs, print_summary, run_exit_code
 from tui.cli.specs import specs_from
 from tui.views.runs.plan_text import describe_plan, estimate_text, rate_text, starts_of, starts_text
+from tui.views.safe import safe_cell
 
 if TYPE_CHECKING:
     from runners.lifecycle.launch.submit import Submission
@@ -112,6 +113,12 @@ def _about(run: Run) -> Iterator[str]:
     """What should be known of a run that was launched."""
     if (plan := run.plan) is not None:
         yield from (f"note: {note}" for note in plan.notes)
+        if is_job(plan):
+            from runners.state.jobs import read_job  # clusters only
+
+            job = read_job(RunDirectory.at(run.directory))
+            if job is not None and job.said:
+                yield f"note: Slurm: {safe_cell(job.said)}"
         if plan.price is not None and plan.price.basis == "flag":
             # Told here alone: who gives a price may take it for one that is counted.
             yield f"price: {rate_text(plan.price, plan, plan.phase != 'queued')}"

@@ -22,7 +22,7 @@ from runners.model.spec import RunSpec
 from runners.model.states import State
 from runners.scheduling.allocation import Denied
 from runners.scheduling.queue_order import judge_after
-from runners.slurm.client import SlurmRefused, SlurmSilent, SlurmUnreached, ask, ask_both
+from runners.slurm.client import SlurmRefused, SlurmSilent, SlurmUnreached, ask_both, remarks
 from runners.slurm.options import RUNS_AT_ONCE, keys_of, options_of, script_of
 from runners.slurm.queue import refresh
 from runners.state.job_status import job_number
@@ -98,21 +98,22 @@ def submit(
         run = state.run(run_id)
         replace(run.environment, pack_environment(environments[run_id]))
         write_job(run, note)
-    number = submit_script(state, script)
+    number, said = submit_script(state, script)
     for run_id, note in zip(submission.runs, notes, strict=True):
-        number_job(state.run(run_id), note, number)
+        number_job(state.run(run_id), note, number, said)
     if number and read_table(state)[0].problem:
         refresh(state, every_s=0.0)  # it answers again
 
 
-def submit_script(state: StateDirectory, script: Path, *options: str) -> str:
-    """Submit a script; its job's number, empty where no answer came: Slurm may have taken it.
+def submit_script(state: StateDirectory, script: Path, *options: str) -> tuple[str, str]:
+    """Submit a script; its job's number, and what a site's rules say beside it.
 
-    Raises DeniedError when Slurm refuses it, or cannot be reached.
+    Both are empty where no answer came: Slurm may have taken it. Raises DeniedError when Slurm
+    refuses it, or cannot be reached.
     """
     try:
-        answer = ask(
-            *("sbatch", "--parsable", f"--chdir={state.root}", *options, str(script)),
+        answer, beside = ask_both(
+            ("sbatch", "--parsable", f"--chdir={state.root}", *options, str(script)),
             within_s=_SUBMITTED_WITHIN_S,
             environment=submitting_environment(),
         )
@@ -124,9 +125,13 @@ def submit_script(state: StateDirectory, script: Path, *options: str) -> str:
         hint = "`sinfo` shows whether it answers; then launch it again"
         raise DeniedError(f"Slurm is not reached: {problem.message}", hint) from None
     except SlurmSilent:
-        return ""
-    number = answer.strip().partition(";")[0]
-    return number if number.isdecimal() else ""
+        return "", ""
+    # A site's wrapper may print its own lines, before the number or after it.
+    lines = answer.splitlines()
+    numbers = [line for line in lines if line.strip().partition(";")[0].isdecimal()]
+    others = [line for line in lines if line not in numbers[-1:]]
+    number = numbers[-1].strip().partition(";")[0] if numbers else ""
+    return number, remarks("\n".join([*others, beside]))
 
 
 def submitting_environment() -> dict[str, str]:
