@@ -141,7 +141,7 @@ def status_of_job(directory: RunDirectory, record: RunRecord | None) -> tuple[St
         gone = gone or ("is suspended until Slurm resumes it" if is_suspended else "")
         return record.state, record.reason or (gone and f"{name} {gone}") or silent
     if silent:
-        return State.QUEUED, f"{name}: {silent}"
+        return State.QUEUED, f"{silent}; {name} waits"
     if row is None and table.unread:
         unread = f"{table.unread} of the jobs that Slurm names are told of in words not understood"
         return State.QUEUED, f"{name}: {unread}"
@@ -151,7 +151,8 @@ def status_of_job(directory: RunDirectory, record: RunRecord | None) -> tuple[St
             return State.QUEUED, f"{name} was handed to Slurm, whose answer did not come"
         return State.QUEUED, f"{name} was submitted" if fresh else f"{name}: not in Slurm's queue"
     if job_waits(row.state):
-        return State.QUEUED, f"{name} waits: {pending_text(row.reason, row.number)}"
+        # Why comes first: a narrow table cuts what follows.
+        return State.QUEUED, f"{pending_text(row.reason, row.number)}; {name} waits"
     if job_is_active(row.state):
         waits = read_waits(directory) if record is not None else None
         more = f", and waits: {waits.reason}" if waits is not None and waits.reason else ""

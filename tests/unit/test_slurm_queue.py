@@ -160,6 +160,17 @@ def test_a_job_that_was_put_back_and_held(tmp_path: Path) -> None:
     assert pending_text("job requeued in held state", "7").startswith("held")
 
 
+@pytest.mark.parametrize("problem", ["", "timed out"])
+def test_why_a_job_waits_comes_before_its_number(tmp_path: Path, problem: str) -> None:
+    """A narrow table cuts what follows."""
+    run = _job(tmp_path, id="612")
+    row = JobRow("612", _RUN, "PENDING", "Resources")
+    write_table(run.home, JobTable(1001.0, 1001.0, problem, jobs=(row,)))
+    _, why = status_of_job(run, None)
+    assert why.startswith("Slurm does not answer" if problem else pending_text("Resources", "612"))
+    assert why.index("612") > 20
+
+
 def test_a_suspended_job_is_said_to_be_so(tmp_path: Path) -> None:
     """Its run stands still, whatever it recorded last."""
     run = _job(tmp_path, id="12")
