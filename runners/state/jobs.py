@@ -40,7 +40,7 @@ class JobNote(msgspec.Struct, frozen=True):
     submissions: Annotated[int, Meta(ge=1)] = 1
     """How often it was submitted: anew where its job could not be put back into the queue."""
 
-    said: _Text = ""
+    remark: _Text = ""
     """What the site's rules said when it was submitted."""
 
     def numbered(self, number: str) -> "JobNote":
@@ -100,14 +100,14 @@ def write_job(run: RunDirectory, note: JobNote) -> None:
     replace(run.job, msgspec.json.encode(note))
 
 
-def number_job(run: RunDirectory, note: JobNote, number: str, said: str = "") -> None:
+def number_job(run: RunDirectory, note: JobNote, number: str, remark: str = "") -> None:
     """Write down the number that Slurm has given a submission, if it answered, and what it said.
 
     On a full disk the job, which Slurm has by then, is found by its name.
     """
     if number:
         with suppress(OSError):
-            write_job(run, msgspec.structs.replace(note, said=said).numbered(number))
+            write_job(run, msgspec.structs.replace(note, remark=remark).numbered(number))
 
 
 def read_table(state: StateDirectory) -> tuple[JobTable, dict[str, JobRow]]:

@@ -226,15 +226,29 @@ def _runs(cli: CommandLine) -> list[RunDirectory]:
 
 def test_ctrl_c_ends_waiting_and_reading_with_130(cli: CommandLine) -> None:
     run = cli.command(sys.executable, "-c", STUBBORN, ready="ready")
-    for words in (["wait", run.id], ["logs", "-f", run.id]):
+    for words in (["wait", run.id], ["wait", run.id, "--json"], ["logs", "-f", run.id]):
         child = cli.begin(*words)
         if words[0] == "logs":
             assert child.stdout is not None and child.stdout.readline() == b"ready\n"
         else:
             eventually(lambda pid=child.pid: _waits(pid), what="a command that waits")
         child.send_signal(signal.SIGINT)
-        child.communicate()
+        printed, _ = child.communicate()
         assert child.returncode == 130
+        if "--json" in words:
+            assert json.loads(printed)["error"]["code"] == "interrupted"
+
+
+def test_ctrl_c_leaves_a_program_the_run_that_it_launched(cli: CommandLine) -> None:
+    command = (sys.executable, "-c", STUBBORN)
+    child = cli.begin("launch", "--wait", "--json", "--gpus", "0", "--", *command)
+    run = eventually(lambda: next(iter(_runs(cli)), None))
+    eventually(lambda: run.output.exists() and b"ready" in run.output.read_bytes())
+    eventually(lambda: _waits(child.pid), what="a command that waits")
+    child.send_signal(signal.SIGINT)
+    printed, _ = child.communicate()
+    found = json.loads(printed)
+    assert (child.returncode, found["id"], found["state"]) == (130, run.id, "running")
 
 
 def _waits(pid: int) -> bool:

@@ -377,9 +377,9 @@ def test_what_a_site_says_of_a_job_that_it_takes_is_kept_with_its_number(
     submit.submit(state, Submission("demo", (run.id,), ""), {run.id: {}})
     job = read_job(run)
     assert job is not None and job.id == "12"
-    assert job.said == "--> Verifying project ... OK; your project has 3 hours left"
+    assert job.remark == "--> Verifying project ... OK; your project has 3 hours left"
     record = make_run(State.QUEUED, id=run.id, directory=str(run.path))
-    assert ("said at its launch", job.said) in job_pairs(record, state)
+    assert ("said at its launch", job.remark) in job_pairs(record, state)
 
 
 def test_several_jobs_of_a_launch_are_submitted_with_pauses(

@@ -70,7 +70,7 @@ def run_command(argv: Sequence[str]) -> int:
         return _fail(error.exit_code, error.message, hint, as_json, usage)
     except KeyboardInterrupt:
         print(file=sys.stderr)
-        return ExitCode.INTERRUPTED
+        return _interrupted(as_json and "--watch" not in mine)
     except BrokenPipeError:
         # The reader has gone (`… | head`): nothing more to say, and nowhere to say it.
         _discard_output()
@@ -129,6 +129,12 @@ def _fail(code: ExitCode, message: str, hint: str, as_json: bool, usage: str = "
         with suppress(OSError):  # it may be the output that takes no more
             print_json({"error": error})
     return code
+
+
+def _interrupted(is_document: bool) -> ExitCode:
+    """Ctrl+C: said where a document is expected; a stream of lines has nothing to say of it."""
+    code = ExitCode.INTERRUPTED
+    return _fail(code, "interrupted", "", True) if is_document else code
 
 
 def _fail_by_system(error: OSError, as_json: bool) -> ExitCode:

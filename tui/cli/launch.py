@@ -24,6 +24,7 @@ from runners.scheduling.allocation import Denied
 from runners.scheduling.queue_order import Granted, Waiting
 from runners.state.layout import RunDirectory, StateDirectory
 from runners.state.requests import open_request
+from runners.state.runs import read_run
 from tui.cli.output import echo, print_json_of_runs, print_pairs, print_summary, run_exit_code
 from tui.cli.specs import specs_from
 from tui.views.runs.plan_text import describe_plan, estimate_text, rate_text, starts_of, starts_text
@@ -52,7 +53,7 @@ def run_launch(arguments: argparse.Namespace) -> int:
             with ending_with_job(state, runs):
                 runs = [wait_until_ended(state, run.id) for run in runs]
         except KeyboardInterrupt:
-            return _interrupted(runs)
+            return _interrupted(state, runs, arguments.json)
     if arguments.json:
         print_json_of_runs(_views_of(runs), not _are_group(runs))
     else:
@@ -117,8 +118,8 @@ def _about(run: Run) -> Iterator[str]:
             from runners.state.jobs import read_job  # clusters only
 
             job = read_job(RunDirectory.at(run.directory))
-            if job is not None and job.said:
-                yield f"note: Slurm: {safe_cell(job.said)}"
+            if job is not None and job.remark:
+                yield f"note: Slurm: {safe_cell(job.remark)}"
         if plan.price is not None and plan.price.basis == "flag":
             # Told here alone: who gives a price may take it for one that is counted.
             yield f"price: {rate_text(plan.price, plan, plan.phase != 'queued')}"
@@ -170,7 +171,7 @@ def _follow(state: StateDirectory, runs: list[Run], as_json: bool) -> int:
             with ending_with_job(state, runs):
                 ended = [wait_until_ended(state, run.id, copy) for run in runs]
         except KeyboardInterrupt:
-            return _interrupted(runs)
+            return _interrupted(state, runs, as_json)
         copy()
     if as_json:
         print_json_of_runs(_views_of(ended), not _are_group(ended))
@@ -180,7 +181,10 @@ def _follow(state: StateDirectory, runs: list[Run], as_json: bool) -> int:
     return max(run_exit_code(run) for run in ended)
 
 
-def _interrupted(runs: list[Run]) -> int:
+def _interrupted(state: StateDirectory, runs: list[Run], as_json: bool) -> int:
+    if as_json:
+        now = [read_run(state, run.id) for run in runs]
+        print_json_of_runs(_views_of(now), not _are_group(runs))
     names = " ".join(run.id for run in runs)
     echo(
         f"\nthe run continues: `fresnel-tui logs -f {runs[0].id}` shows it, `fresnel-tui stop "

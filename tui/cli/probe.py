@@ -34,7 +34,7 @@ def run_probe(arguments: argparse.Namespace) -> int:
             result = probe(state, spec, request, watcher)
     except KeyboardInterrupt:
         echo("\ninterrupted: the trial was stopped, nothing was kept")
-        return ExitCode.INTERRUPTED
+        raise
     if arguments.json:
         print_json(_to_json(spec, result))
         return ExitCode.DONE

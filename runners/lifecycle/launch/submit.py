@@ -98,9 +98,9 @@ def submit(
         run = state.run(run_id)
         replace(run.environment, pack_environment(environments[run_id]))
         write_job(run, note)
-    number, said = submit_script(state, script)
+    number, remark = submit_script(state, script)
     for run_id, note in zip(submission.runs, notes, strict=True):
-        number_job(state.run(run_id), note, number, said)
+        number_job(state.run(run_id), note, number, remark)
     if number and read_table(state)[0].problem:
         refresh(state, every_s=0.0)  # it answers again
 

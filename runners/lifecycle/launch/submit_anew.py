@@ -47,11 +47,11 @@ def submit_anew(run: RunDirectory, times: int, is_inside: bool) -> str:
         )
         write_job(run, anew)
         task = [] if note.task is None else [f"--array={note.task}"]
-        number, said = submit_script(run.home, again, *task)
+        number, remark = submit_script(run.home, again, *task)
     except (FresnelError, OSError) as problem:
         write_job(run, note)
         return problem.message if isinstance(problem, FresnelError) else str(problem)
-    number_job(run, anew, number, said)
+    number_job(run, anew, number, remark)
     return ""
 
 

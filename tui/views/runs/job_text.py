@@ -17,7 +17,7 @@ def job_pairs(run: Run, state: StateDirectory) -> list[tuple[str, str]]:
     number = job_number(directory)
     if note is None or not number:
         return []
-    pairs = [("Slurm job", number), *([("said at its launch", note.said)] if note.said else [])]
+    pairs = [("Slurm job", number), *([("said at its launch", note.remark)] if note.remark else [])]
     row = row_of(directory, note)
     if row is None or not run.is_live:
         return pairs
