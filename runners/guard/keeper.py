@@ -48,10 +48,13 @@ class GuardKeeper(msgspec.Struct, frozen=True):
             from runners.host.systemd import lingers  # only where it is shown
 
             return f"systemd ({self.unit}{'' if lingers() else '; both end at your last logout'})"
+        from runners.doctor.logout import judge_logout  # as above
+
+        ends = "; both end at your last logout" if judge_logout().outcome == "killed" else ""
         why = f" ({self.reason})" if self.reason else ""
         return (
-            f"a second process, which takes its place{why}; if both are killed at once, a live "
-            "run, a panel or the next command does it (cron: `* * * * * fresnel-tui guard`)"
+            f"a second process, which takes its place{why}{ends}; if both are killed at once, a "
+            "live run, a panel or the next command does it (cron: `* * * * * fresnel-tui guard`)"
         )
 
 

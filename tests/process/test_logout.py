@@ -220,6 +220,14 @@ def test_what_starts_the_guard_again_lasts_as_long_as_its_user_s_systemd(
     assert "a.service" in said and ("logout" in said) is not on
 
 
+@pytest.mark.parametrize("outcome", ["killed", "safe"])
+def test_a_second_process_beside_the_guard_ends_at_the_same_logout(
+    monkeypatch: pytest.MonkeyPatch, outcome: Literal["killed", "safe"]
+) -> None:
+    monkeypatch.setattr(logout, "judge_logout", lambda: LogoutVerdict(outcome, "why"))
+    assert ("logout" in GuardKeeper().describe()) is (outcome == "killed")
+
+
 # ── the scope ─────────────────────────────────────────────────────────────────────────────────────
 
 

@@ -365,10 +365,7 @@ def test_what_a_site_says_of_a_job_that_it_takes_is_kept_with_its_number(
 ) -> None:
     """Its rules say it beside the number, a wrapper of sbatch before it."""
     sbatch = tmp_path / "sbatch"
-    sbatch.write_text(
-        "#!/bin/sh\necho '--> Verifying project ... OK'\necho '12;west'\n"
-        "echo 'sbatch: your project has 3 hours left' >&2\n"
-    )
+    sbatch.write_text("#!/bin/sh\necho verified\necho '12;west'\necho 'sbatch: warned' >&2\n")
     sbatch.chmod(0o700)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     state = StateDirectory(tmp_path / "state").create()
@@ -377,7 +374,7 @@ def test_what_a_site_says_of_a_job_that_it_takes_is_kept_with_its_number(
     submit.submit(state, Submission("demo", (run.id,), ""), {run.id: {}})
     job = read_job(run)
     assert job is not None and job.id == "12"
-    assert job.remark == "--> Verifying project ... OK; your project has 3 hours left"
+    assert job.remark == "verified; warned"
     record = make_run(State.QUEUED, id=run.id, directory=str(run.path))
     assert ("said at its launch", job.remark) in job_pairs(record, state)
 
