@@ -10,12 +10,15 @@ from runners.cost.run_costs import RunCost
 from runners.model.run import Labels
 from runners.model.states import State
 from runners.model.wrappers import STDBUF
+from runners.state.layout import StateDirectory
 from runners.watch.metrics.final import FinalMetric
 from runners.watch.metrics.final_maker import make_final
 from tests.support import make_plan, make_run
 from tui.panel.screens.compare import draw_comparison
+from tui.panel.widgets.metrics.settings_pane import draw_details
 from tui.views.runs.comparison import change, compare, differing
 from tui.views.runs.comparison_text import csv_rows, spread_text, tables_of, to_json
+from tui.views.runs.run_details import describe_details
 from tui.views.runs.run_facts import RunFacts
 from tui.views.runs.run_settings import (
     argv_settings,
@@ -25,6 +28,7 @@ from tui.views.runs.run_settings import (
     settings_of,
     started_with,
 )
+from tui.views.runs.run_view import view_run
 
 
 @pytest.mark.parametrize(
@@ -207,3 +211,20 @@ def test_seeds_near_the_greatest_float_are_compared() -> None:
 
 def test_settings_that_differ_in_their_seventh_digit_differ() -> None:
     assert not same(as_text(0.1234567), as_text(0.1234568))
+
+
+def test_a_link_that_leads_nowhere_hides_no_file_of_a_run(tmp_path: Path) -> None:
+    (tmp_path / "newest.ckpt").symlink_to("gone.ckpt")
+    for name in ("a", "b", "c"):
+        (tmp_path / name).write_text("x")
+    view = view_run(make_run(State.DONE, directory=str(tmp_path)))
+    found = dict(describe_details(view, StateDirectory(tmp_path)))["Files"]
+    assert [name for name, _ in found][1:] == ["a", "b", "c"]
+
+
+def test_a_setting_spelled_otherwise_is_no_other_one_beside_the_curves() -> None:
+    def marked(value: str) -> bool:
+        sections = [("Settings", {"lr": "3e-4"})]
+        return "≠" in draw_details("A", sections, [{"lr": value}], 40).plain
+
+    assert not marked("0.0003") and marked("0.0004")

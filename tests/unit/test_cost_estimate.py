@@ -298,6 +298,7 @@ def test_the_guide_s_budget_table_is_made_of_its_modes() -> None:
     [
         ("fast:many", WrongInput, "`fast:many`: expected PRESET:COUNT"),
         ("fast:0", WrongInput, "expected PRESET:COUNT"),
+        (f"fast:{'9' * 5000}", WrongInput, "expected PRESET:COUNT"),
         ("fats:1", NotFound, "no preset `fats`"),
     ],
 )

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rich.cells import cell_len
+from rich.segment import Segment
 
 from runners.model.run import Run
 from runners.model.states import State
@@ -18,6 +20,7 @@ from tui.panel.widgets.metrics.canvas import Canvas
 from tui.panel.widgets.metrics.chart import ChartCurve, Row, _labels, draw_chart
 from tui.panel.widgets.metrics.chart_model import ChartModel
 from tui.panel.widgets.metrics.chart_request import ChartOptions, ChartRequest, RunCurve
+from tui.panel.widgets.metrics.grid import changed_cells
 from tui.snapshot import curve_store
 from tui.views.format import axis_time
 from tui.views.metrics.curves import Curve, smooth
@@ -356,3 +359,26 @@ def test_an_axis_has_two_round_numbers_however_small_it_is(
 def test_what_smoothing_leaves_of_a_constant_is_no_curve_on_a_logarithmic_axis() -> None:
     noisy = scale_for(1e-4, 1e-4 * (1 + 1e-14), log=True)
     assert noisy.constant == pytest.approx(1e-4) and len(_labels(noisy, 12)) == 1
+
+
+def test_a_name_of_wide_letters_takes_no_more_room_than_others() -> None:
+    for curves in ([], [ChartCurve("A", "red", Curve([1.0], [2.0]))]):
+        row = draw_chart("損失関数", curves, 40, 8, ChartOptions())[0]
+        assert cell_len("".join(segment.text for segment in row)) == 40
+
+
+@pytest.mark.parametrize("name", ["loss", "損失"])
+def test_the_changed_cell_of_a_row_is_among_those_that_are_painted(name: str) -> None:
+    old, new = ((Segment(f" {name} "), Segment(f"0.2{digit}")) for digit in (5, 6))
+    start, end = changed_cells(old, new)
+    assert start < cell_len(f" {name} 0.26") <= end
+
+
+def test_a_loss_that_is_infinite_is_no_nan() -> None:
+    title = chart(Curve(rising(3), [1.0, 2.0, math.inf], 1))[0]
+    assert "⚠" in title and "inf" in title and "NaN" not in title
+
+
+@pytest.mark.parametrize("greatest", [5e-324, 3e-322, 1e-310])
+def test_a_scale_of_hardly_anything_has_numbers(greatest: float) -> None:
+    assert ticks(scale_for(0.0, greatest, False), 4)

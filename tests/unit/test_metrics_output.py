@@ -13,6 +13,7 @@ from runners.model.run import Run
 from runners.model.spec import MetricRule
 from runners.model.states import State
 from runners.state.layout import StateDirectory
+from runners.watch.metrics.final_maker import make_final
 from runners.watch.metrics.live import LiveReport
 from runners.watch.metrics.output_source import OutputEvent, OutputSource
 from runners.watch.metrics.run_metrics import RunMetrics
@@ -288,3 +289,12 @@ def test_what_comes_at_the_very_end_is_watched_too(
     # The last of more megabytes than are read at one look.
     assert output.stat().st_size > 8 << 20
     assert capsys.readouterr().out.split()[-1] == "9"
+
+
+def test_the_report_of_a_long_log_places_values_as_that_of_a_short_one(tmp_path: Path) -> None:
+    lines = [f"Epoch {epoch}/3: loss {1 / epoch:.4f}\n" for epoch in (1, 2, 3)]
+    (tmp_path / "output.log").write_text(("x" * 99 + "\n").join(lines))
+    short = make_final(run_in(tmp_path, State.DONE)).metrics["loss"]
+    (tmp_path / "output.log").write_text(("y\n" * (3 << 20)).join(lines))
+    long = make_final(run_in(tmp_path, State.DONE)).metrics["loss"]
+    assert (long.step, long.axis, long.best_step) == (short.step, short.axis, short.best_step)

@@ -7,12 +7,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from runners.model.gpus import GpuInterval, UsageInterval
 from runners.model.states import State
 from runners.watch.metrics.progress import ProgressTracker, at_end
+from runners.watch.metrics.run_metrics import GpuSource
 from runners.watch.metrics.sample import Sample
 from runners.watch.metrics.series import Series, downsample
 from runners.watch.metrics.series_set import SeriesSet
 from tests.support import make_run
+from tui.views.metrics.curves import Stretch, places
 from tui.views.runs.row_reading import row_of_view
 from tui.views.runs.run_columns import COLUMNS, TableContext
 from tui.views.runs.run_view import view_run
@@ -336,3 +339,22 @@ def test_a_count_from_below_zero_is_no_share_of_a_run() -> None:
     tracker = ProgressTracker()
     tracker.note(Sample({"loss": 1.0}, -5, 100))
     assert tracker.progress(0.0).fraction is None and tracker.metrics == {"loss": 1.0}
+
+
+def test_a_clock_that_was_set_back_takes_nothing_of_what_was_measured() -> None:
+    moments = (100.0, 200.0, 300.0, 150.0, 350.0)
+    gpus = GpuSource(make_run(started=0.0))
+    for moment in moments:
+        gpu = GpuInterval(0, "GPU-0", moment, 1, 1.0, 1.0)
+        gpus._note_all("", UsageInterval(moment, 1.0, (gpu,)), 0.0)
+    assert list(gpus.series["gpu0/util"].values) == list(moments)
+    # None stands where another was.
+    series = gpus.series["gpu0/util"]
+    assert list(places(Stretch(series, 0.0, 0.0), "time") or ()) == [100, 200, 300, 300, 350]
+
+
+def test_of_a_run_that_counts_epochs_alone_values_stand_at_epochs() -> None:
+    tracker = ProgressTracker()
+    for epoch in (1, 2, 3):
+        tracker.note(Sample({"loss": 1.0 / epoch}, epoch=epoch, epochs=3))
+    assert tracker.extremes["loss"].least_at == 3 and tracker.progress(0.0).counted == "epochs"

@@ -151,7 +151,7 @@ class ProgressTracker:
             name = self.step_names.name_of(given, of_epoch)
             if name in self.metrics or len(self.metrics) < _MOST_METRICS:
                 self.metrics[name] = value
-                at = sample.at if sample.at is not None else self.step
+                at = next((x for x in (sample.at, self.step, self.epoch) if x is not None), None)
                 self._note_extremes(name, value, given not in sample.running, at)
         if trend:
             self._note_trend(sample)
@@ -200,7 +200,7 @@ class ProgressTracker:
             self.phase,
             rate,
             unit,
-            self.unit or "steps",
+            self.counted,
         )
 
     def _eta(self, now: float, by_step: bool, done: int | None, total: int | None) -> float | None:
@@ -227,6 +227,11 @@ class ProgressTracker:
         if self._stated_eta is None or self._is_partly:
             return None
         return _still_left(self._stated_eta, self._stated_at, now)
+
+    @property
+    def counted(self) -> str:
+        """What its places count: steps, or what there is instead."""
+        return self.unit or ("epochs" if self.step is None and self.epoch is not None else "steps")
 
     @property
     def _is_first_epoch(self) -> bool:

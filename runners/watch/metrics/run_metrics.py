@@ -224,7 +224,8 @@ class GpuSource:
         for name, unit, value in readings:
             if value is not None:
                 series = self._named(f"{device}/{name}", unit, interval.simulated)
-                series.add(interval.time - start, value, UNKNOWN, interval.time)
+                # Appended: a clock that was set back takes nothing away of what was measured.
+                series.append(interval.time - start, value, UNKNOWN, interval.time)
 
     def _note_cost(self, run: Run, start: float) -> None:
         points = [] if self._spent is None or run.started is None else self._spent(run)

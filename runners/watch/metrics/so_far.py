@@ -45,7 +45,7 @@ def reported(run: Run, report: LiveReport) -> FinalReport:
             best=best_value,
             best_step=best_at,
             source="output" if report.readers else "events",
-            axis=course.unit.removesuffix("s") or "step",
+            axis=course.counted.removesuffix("s"),
             finite=known.finite,
             not_finite=not_finite(value),
             decimals=known.decimals,

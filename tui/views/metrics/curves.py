@@ -4,6 +4,7 @@ import math
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Mapping, Sequence
+from itertools import accumulate
 from typing import Literal, NamedTuple
 
 from runners.cost.rates import device_count
@@ -252,12 +253,8 @@ def _across(series: Series, guide: Series, column: Sequence[float]) -> "array[fl
 
 
 def _rising(column: "array[float]") -> "array[float] | None":
-    """The column if all of it is known and it rises; None otherwise."""
-    if any(not math.isfinite(x) for x in column):
-        return None
-    if any(column[i] > column[i + 1] for i in range(len(column) - 1)):
-        column = array("d", sorted(column))  # a clock that was set back
-    return column
+    """The column if all of it is known; while a clock that was set back catches up, it stands."""
+    return array("d", accumulate(column, max)) if all(map(math.isfinite, column)) else None
 
 
 def _spread(series: Series) -> "array[float]":

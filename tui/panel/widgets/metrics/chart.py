@@ -266,7 +266,7 @@ def _last(line: ChartCurve, x: float | None, several: bool) -> str:
     value = curve.at(x) if x is not None else curve.ys[-1]
     lost = ""
     if curve.lost:
-        lost = " ⚠" if math.isfinite(curve.ys[-1]) else " ⚠NaN"
+        lost = f" ⚠{'NaN' if curve.ys[-1] != curve.ys[-1] else ''}"
     star = "★" if line.pinned and several else ""
     return f"  {star}{line.letter} {short(value, 4)}{lost}"
 
@@ -285,7 +285,7 @@ def _empty(
 ) -> tuple[Row, ...]:
     notice = "only NaN or infinite here" if lines else "no values"
     name = cut(f"{'▸' if focused else ' '}{title}", width)
-    rows = [(Segment(name.ljust(width), _FOCUSED if focused else _BOLD),)]
+    rows = [(Segment(fitted(name, width), _FOCUSED if focused else _BOLD),)]
     for y in range(1, height):
         text = notice.center(width) if y == height // 2 else ""
         rows.append((Segment(fitted(text, width), _DIM),))

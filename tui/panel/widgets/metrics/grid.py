@@ -107,15 +107,17 @@ class ChartGrid(Widget):
 
 def changed_cells(old: Row, new: Row) -> tuple[int, int]:
     """Where two rows that differ do so, as cells from and to.
-    A row has as many characters as cells.
+
+    All of a row in which a letter takes two cells, as one in a metric's name may.
     """
     before = [(character, segment.style) for segment in old for character in segment.text]
     after = [(character, segment.style) for segment in new for character in segment.text]
     differing = [
         i for i, (left, right) in enumerate(zip(before, after, strict=False)) if left != right
     ]
-    if len(before) != len(after) or not differing:
-        return 0, len(after)
+    width = cell_len("".join(character for character, _ in after))
+    if not len(before) == len(after) == width or not differing:
+        return 0, width
     return differing[0], differing[-1] + 1
 
 
