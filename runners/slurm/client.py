@@ -91,6 +91,11 @@ def ask_both(
     return done.stdout.decode("utf-8", "replace"), problem
 
 
+def script_name(command: str) -> str:
+    """The name under which the job of this script was submitted from here."""
+    return command.rpartition("/")[2].removesuffix(".sh").removesuffix(".again")
+
+
 def remarks(text: str) -> str:
     """What a site's own rules print beside an answer, in a line."""
     lines = (line.partition("sbatch: ")[2] or line for line in text.splitlines())

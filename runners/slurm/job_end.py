@@ -8,7 +8,7 @@ from pwd import getpwuid
 from runners.host.files import read_tail
 from runners.model.endings import JobEnd, job_end_of
 from runners.model.pending import job_is_active, job_is_over, job_waits
-from runners.slurm.client import SlurmRefused, SlurmSilent, ask
+from runners.slurm.client import SlurmRefused, SlurmSilent, ask, script_name
 
 _WITHIN_S = 3.0
 _REQUEUED_WITHIN_S = 10.0
@@ -52,7 +52,8 @@ def end_of_job(job: str, name: str = "") -> tuple[JobEnd | None, str]:
         shown = ask("scontrol", "show", "job", "--oneliner", job, within_s=_WITHIN_S)
     except (SlurmRefused, SlurmSilent):
         return None, ""
-    if name and not re.search(rf"\bJobName={re.escape(name)} \w+=", shown):
+    script = script_name(path_of("Command", shown))
+    if name not in ("", script) and not re.search(rf"\bJobName={re.escape(name)} \w+=", shown):
         return None, ""
     states = states_in(shown)
     end = job_end_of(states[0]) if states else None
@@ -108,12 +109,14 @@ def path_of(name: str, shown: str) -> str:
 def is_in_queue(job: str, name: str = "") -> bool:
     """Whether Slurm says that a job waits or runs; False where it does not answer."""
     try:
-        shown = ask("squeue", "--noheader", "--format=%T %j", f"--jobs={job}", within_s=_WITHIN_S)
+        columns = "--format=%T\x1f%o\x1f%j"
+        shown = ask("squeue", "--noheader", columns, f"--jobs={job}", within_s=_WITHIN_S)
     except (SlurmRefused, SlurmSilent):
         return False
-    state, _, called = shown.strip().partition(" ")
+    state, _, rest = shown.strip().partition("\x1f")
+    command, _, called = rest.partition("\x1f")
     alive = job_waits(state) or (job_is_active(state) and state != "COMPLETING")
-    return alive and name in ("", called.strip())
+    return alive and name in ("", called.strip(), script_name(command.strip()))
 
 
 def end_in_output(text: str, job: str) -> JobEnd | None:

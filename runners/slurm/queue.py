@@ -2,22 +2,23 @@
 
 The answer is kept in the state folder, under a lock: front ends beside each other ask once. Text
 with named fields is what every version since 20.11 prints alike; JSON changed its shape four times.
-A job's name, which may have any character, comes last, before a mark of our own for its end.
+A job's name, which may have any character, comes last, before a mark of our own for its end. Ours
+are known by their scripts: a cluster's rules, or a person, may give a job another name.
 """
 
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import suppress
 from functools import lru_cache
 
 import msgspec
 
-from runners.host.files import closing
+from runners.host.files import closing, names_in
 from runners.host.identity import user_name
 from runners.host.locks import acquire
 from runners.model.pending import job_is_over
-from runners.slurm.client import SlurmRefused, SlurmSilent, ask
+from runners.slurm.client import SlurmRefused, SlurmSilent, ask, script_name
 from runners.state.jobs import JobRow, JobTable, forget_table, read_table, write_table
 from runners.state.layout import StateDirectory
 
@@ -28,8 +29,8 @@ _MOST_ROWS = 100_000
 _LONGEST_TEXT = 1000
 _LONGEST_NUMBER = 12
 _LONGEST_TASKS = 4000
-_FORMAT = "%A\x1f%F\x1f%K\x1f%T\x1f%r\x1f%P\x1f%N\x1f%e\x1f%l\x1f%Q\x1f%j\x1e"
-_COLUMNS = 11
+_FORMAT = "%A\x1f%F\x1f%K\x1f%T\x1f%r\x1f%P\x1f%N\x1f%e\x1f%l\x1f%Q\x1f%o\x1f%j\x1e"
+_COLUMNS = 12
 _TASKS_AT = 2
 _END = "\x1e"
 _STATE = re.compile(r"[A-Z][A-Z_]{1,40}")
@@ -71,7 +72,8 @@ def _asked(state: StateDirectory, within_s: float) -> JobTable:
         return JobTable(now, before.answered, problem.message, failures, before.jobs)
     missing = tuple(_missing(before, {line.partition("\x1f")[0] for line in _lines(output)}, now))
     del before
-    jobs = read_rows(output)
+    scripts = frozenset(map(script_name, names_in(state.slurm)))
+    jobs = read_rows(output, scripts)
     unread = max(output.count(_END), int(bool(output.strip()))) - len(jobs)
     return JobTable(now, now, jobs=(*missing, *jobs), unread=max(0, unread))
 
@@ -88,8 +90,11 @@ def _missing(before: JobTable, named: set[str], now: float) -> Iterator[JobRow]:
                 yield msgspec.structs.replace(row, missing_since=seen)
 
 
-def read_rows(output: str) -> tuple[JobRow, ...]:
-    """The jobs in squeue's answer; one that is not understood whole is left out."""
+def read_rows(output: str, scripts: Collection[str] = ()) -> tuple[JobRow, ...]:
+    """The jobs in squeue's answer; one that is not understood whole is left out.
+
+    Those of our `scripts` have these for names.
+    """
     found = []
     # States, partitions, nodes and reasons repeat: each is kept once, however many jobs there are.
     known: dict[str, str] = {}
@@ -102,7 +107,9 @@ def read_rows(output: str) -> tuple[JobRow, ...]:
                 field.strip() if place == _TASKS_AT else _cut(field.strip())
                 for place, field in enumerate(fields)
             ]
-        row = _row(fields, known)
+        *others, command, name = fields
+        script = script_name(command)
+        row = _row([*others, script if script in scripts else name], known)
         if row is not None:
             found.append(row)
     return tuple(found)

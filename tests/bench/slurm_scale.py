@@ -31,7 +31,7 @@ from tests.slurm.lab import PATH, running_lab, why_not  # noqa: E402
 _JOBS = 100_000
 _PAIRS = 5
 _LINE = (
-    "{n}\x1f{a}\x1f{k}\x1fPENDING\x1f{r}\x1fgpu,gpu-long\x1f\x1f1795500000\x1f1-00:00:00\x1f{n}\x1f"
+    "{n}\x1f{a}\x1f{k}\x1fPENDING\x1f{r}\x1fgpu,gpu-long\x1f\x1f1795500000\x1f1-00:00:00\x1f{n}\x1f/home/me/train.sh\x1f"
     "20261123-101112-gaussian-validate-{n:06}\x1e\n"
 )
 _REASONS = ("Priority", "Resources", "QOSMaxGRESPerUser", "Dependency")
@@ -81,7 +81,7 @@ def _copy(state: Path, run_id: str, runs: int, tools: Path) -> None:
         (state / "live" / name).touch()
         (state / "slurm" / f"{name}.sh").touch()
         fields = (10 + number, 10 + number, "N/A", "PENDING", "PartitionDown", "closed", "")
-        rows.append("\x1f".join(map(str, (*fields, "N/A", "10:00", 9000 - number, name))))
+        rows.append("\x1f".join(map(str, (*fields, "N/A", "10:00", 9000 - number, "", name))))
     (tools / "answer").write_text("".join(f"{row}\x1e\n" for row in rows))
     _squeue(tools)
 

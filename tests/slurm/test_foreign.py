@@ -1,9 +1,15 @@
 """Jobs of one's own that were not launched here: listed, followed, cancelled when asked to."""
 
+import json
+
 import msgspec
 
+from runners.model.endings import JobEnd
 from runners.places.actions import Outcome, StarRuns, StopRuns
+from runners.slurm.foreign_jobs import foreign_jobs
+from runners.slurm.job_end import end_of_job, is_in_queue
 from runners.slurm.queue import refresh
+from runners.state.job_status import is_over
 from runners.state.jobs import write_table
 from tests.slurm.cluster import Cluster
 from tests.support import CEILING_S, eventually
@@ -96,6 +102,20 @@ async def test_they_stand_in_the_run_table(cluster: Cluster) -> None:
         assert [bool(outcome.problem) for outcome in done] == [True, False]
         await until(pilot, lambda: waits not in {row.run_id for row in hosts.rows().live})
     assert not list(state.slurm.glob("foreign/*/*"))
+
+
+def test_a_job_of_ours_that_was_renamed_stays_ours(cluster: Cluster) -> None:
+    """By hand here; a cluster's own rules may do it too."""
+    cluster.lab.submit("sleep 600", "--gres=gpu:8")
+    run = cluster.line.launch("--slurm", "--gpus", "1", "--", "sleep", "600")
+    job, state = json.loads(run.job.read_text())["id"], cluster.line.state
+    cluster.lab.call("scontrol", "update", f"jobid={job}", "jobname=renamed")
+    table = refresh(state, every_s=0.0)
+    assert job in {row.number for row in table.jobs}
+    assert job not in {row.number for row in foreign_jobs(state, table)}
+    assert not is_over(run) and is_in_queue(job, run.id)
+    cluster.lab.call("scancel", job)
+    eventually(lambda: end_of_job(job, run.id)[0] is JobEnd.CANCELLED, what="its end")
 
 
 def test_a_name_with_a_line_break_is_one_job(cluster: Cluster) -> None:

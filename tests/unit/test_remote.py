@@ -5,26 +5,31 @@ import json
 import os
 from collections.abc import Callable
 from pathlib import Path
+from threading import Thread
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from runners.host.files import replace
 from runners.host.tail import GrowingFile
 from runners.lifecycle.supervisor.output_limit import OutputLimit
 from runners.model.errors import FresnelError, WrongInput
 from runners.model.units import duration_text
 from runners.places.own_folder import own_folder
+from runners.places.ssh import pushed_files
 from runners.places.ssh.accounts import take_in_ledger
 from runners.places.ssh.following import FollowedOutput
 from runners.places.ssh.link import offset_text
 from runners.places.ssh.machine import SshMachines
 from runners.places.ssh.output_mirror import RemoteOutput
 from runners.places.ssh.protocol import MARKER, LinkMessage, LinkNoise, MessageReader, pack
+from runners.places.ssh.pushed_files import PushedPreset, note_pushed, read_pushed
 from runners.places.ssh.registry import RemoteHost, RemoteRegistry, address_text, parse_address
 from runners.places.ssh.snapshot_updates import apply, difference
 from runners.places.ssh.ssh import Ssh, Trouble, quoted
 from runners.state.layout import StateDirectory
+from tests.support import CEILING_S, eventually
 from tui.agent.serve import Agent
 from tui.cli.host_logs import _Follower
 from tui.cli.host_option import take_host
@@ -284,3 +289,26 @@ def test_what_killed_panels_left_behind_is_removed(tmp_path: Path) -> None:
     os.utime(old, (0, 0))  # of version 0.3
     assert own_folder(tmp_path) == ours
     assert [path.exists() for path in (ours, gone, old, late)] == [True, False, False, True]
+
+
+def test_of_two_pushes_at_once_each_preset_is_noted(monkeypatch: pytest.MonkeyPatch) -> None:
+    registry, host = RemoteRegistry(StateDirectory().create()), RemoteHost("box", "root@x")
+    registry.save(host)
+    others: list[Thread] = []
+
+    def write(path: Path, content: bytes) -> None:
+        if not others:
+            second = PushedPreset("b", 2.0)
+            others.append(Thread(target=note_pushed, args=(registry, host, second), daemon=True))
+            others[0].start()
+            eventually(lambda: not others[0].is_alive() or _waits(others[0]))
+        replace(path, content)
+
+    monkeypatch.setattr(pushed_files, "replace", write)
+    note_pushed(registry, host, PushedPreset("a", 1.0))
+    others[0].join(CEILING_S)
+    assert read_pushed(registry, host).keys() == {"a", "b"}
+
+
+def _waits(thread: Thread) -> bool:
+    return "lock" in Path(f"/proc/self/task/{thread.native_id}/wchan").read_text()

@@ -46,7 +46,8 @@ _LIMIT = "the time limit of its Slurm job"
 
 
 def _line(*fields: str) -> str:
-    return "\x1f".join(fields) + "\x1e"
+    *others, name = fields
+    return "\x1f".join((*others, "/state/slurm/script.sh", name)) + "\x1e"
 
 
 _RUNNING = _line(
@@ -304,11 +305,12 @@ def test_an_earlier_answer_is_not_kept_beside_the_next(
     """Of a hundred thousand jobs two tables are too much memory."""
     state = StateDirectory(tmp_path)
     state.slurm.mkdir()
-    lines = "\n".join(_line(str(n), *_RUNNING.split("\x1f")[1:]) for n in range(3000))
+    rest = _RUNNING.partition("\x1f")[2]
+    lines = "\n".join(f"{n}\x1f{rest}" for n in range(3000))
     earlier = JobTable(1.0, 1.0, jobs=queue.read_rows(lines))
     held: list[int] = []
 
-    def read(output: str) -> tuple[JobRow, ...]:
+    def read(output: str, scripts: object) -> tuple[JobRow, ...]:
         held.append(tracemalloc.get_traced_memory()[0])
         return ()
 
@@ -427,3 +429,16 @@ def test_the_first_screen_does_not_wait_for_all_that_wait(
     assert set(names[1:]) <= set(first.letters), "those that are read later have theirs"
     second = found._take()
     assert {view.run.id for view in second.runs} == set(names)
+
+
+def test_a_job_that_was_renamed_is_known_by_its_script() -> None:
+    """By a plugin of the cluster, or by hand; the script of one submitted anew has another name."""
+    line = _RUNNING.replace(_RUN, "renamed")
+    for script, scripts, name in (
+        (f"{_RUN}.sh", {_RUN}, _RUN),
+        (f"{_RUN}.again.sh", {_RUN}, _RUN),
+        (f"{_RUN}.sh", {"another"}, "renamed"),
+        ("script.sh", {_RUN}, "renamed"),
+    ):
+        (row,) = read_rows(line.replace("script.sh", script), scripts)
+        assert row.name == name

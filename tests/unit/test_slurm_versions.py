@@ -26,7 +26,7 @@ _CUTS = 97
 def _job(
     name: str = "a", state: str = "PENDING", tasks: str = "N/A", reason: str = "None", n: int = 12
 ) -> str:
-    fields = (str(n), "12", tasks, state, reason, "gpu", "", "N/A", "UNLIMITED", "1", name)
+    fields = (str(n), "12", tasks, state, reason, "gpu", "", "N/A", "UNLIMITED", "1", "", name)
     return "\x1f".join(fields) + "\x1e\n"
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import msgspec
 
 from runners.host.files import replace
+from runners.host.locks import locked
 from runners.places.ssh.copying import Stamp
 from runners.places.ssh.registry import RemoteHost, RemoteRegistry
 from runners.state.decoding import read
@@ -86,9 +87,11 @@ def read_pushed(registry: RemoteRegistry, host: RemoteHost) -> dict[str, PushedP
 
 
 def note_pushed(registry: RemoteRegistry, host: RemoteHost, pushed: PushedPreset) -> None:
-    """Remember what was pushed."""
-    known = {**read_pushed(registry, host), pushed.preset: pushed}
-    replace(registry.folder(host.name) / "pushed.json", msgspec.json.encode(known))
+    """Remember what was pushed; of several processes at once each adds its own."""
+    folder = registry.folder(host.name)
+    with locked(folder / "pushed.lock"):
+        known = {**read_pushed(registry, host), pushed.preset: pushed}
+        replace(folder / "pushed.json", msgspec.json.encode(known))
 
 
 def pushed_overrides(
