@@ -561,6 +561,10 @@ def test_the_trained_cascade_is_exported_with_its_card(tmp_path, whole, patients
         assert sample.main(["--checkpoint", str(folder / name), *flags]) == 0
         volumes.append(nibabel.load(output).get_fdata())
     assert (volumes[0] == volumes[1]).all(), "the same weights, so the same volume"
+    next(iter(best["ema"]["weights"].values())).view(-1)[0] = torch.nan
+    torch.save(best, tmp_path / "diverged.pt")
+    assert sample.main(["--checkpoint", str(tmp_path / "diverged.pt"), *flags]) == 2
+    assert "take an earlier checkpoint" in capfd.readouterr().err
     broken = tmp_path / "other.safetensors"
     write_weights(broken, {"a": torch.ones(1)})
     assert sample.main(["--checkpoint", str(broken), *flags]) == 2

@@ -29,6 +29,7 @@ from trainers.gaussian.gaussian_files import (  # noqa: E402
     write_ply,
 )
 from trainers.gaussian.geometry import GRID, rotation_from_6d  # noqa: E402
+from trainers.gaussian.networks import depth_image  # noqa: E402
 from trainers.gaussian.projection import Gaussians  # noqa: E402
 from trainers.gaussian.trained import load_trained  # noqa: E402
 
@@ -257,3 +258,21 @@ def test_a_photograph_is_not_replaced_by_what_is_made_of_it(
         assert infer.main([*words, *more]) == 2
         assert "is read here, and a result would replace it" in capsys.readouterr().err
     assert photograph.read_bytes() == features.read_bytes() == b"mine"
+
+
+def test_a_decoder_that_has_diverged_draws_nothing(tmp_path: Path) -> None:
+    """Else a black picture, and files of NaN, as if all were well."""
+    decoder = make_decoder(DecoderSettings(geometry="upstream"))
+    for value in (1.0, torch.inf, torch.nan):
+        decoder.state_dict()["mlp.net.0.bias"][3] = value
+        torch.save({"model_state_dict": decoder.state_dict()}, tmp_path / "best.pt")
+        if value == 1:
+            assert load_trained(tmp_path / "best.pt").decoder
+            continue
+        with pytest.raises(SettingsError, match=r"mlp\.net\.0\.bias are not finite"):
+            load_trained(tmp_path / "best.pt")
+    for value in (np.nan, np.inf):
+        answer = np.zeros((1, 8, 8), np.float32)
+        answer[0, 3, 3] = value
+        with pytest.raises(SettingsError, match="a network answers numbers that are not finite"):
+            depth_image(lambda _, answer=answer: answer, answer, 8, "a network")

@@ -182,7 +182,7 @@ def test_what_is_no_network_or_has_diverged_is_one_line(
     name = next(iter(content["model_state"]))
     content["model_state"][name].view(-1)[0] = torch.nan
     torch.save(content, tmp_path / "nan.pth")
-    assert sample_here(*words, str(tmp_path / "nan.pth")) == 1
+    assert sample_here(*words, str(tmp_path / "nan.pth")) == 2
     assert "take an earlier checkpoint" in capsys.readouterr().err
     other = {"written_by": {"trainer": "unet"}, "sizes": {"grid": 8}, "model": {"a": torch.ones(1)}}
     torch.save(other, tmp_path / "unet.pt")

@@ -23,7 +23,7 @@ from tests.warm import TORCH  # noqa: E402
 from trainers.common.errors import SettingsError, StoppedError  # noqa: E402
 from trainers.common.settings_parser import plain, write_settings  # noqa: E402
 from trainers.common.weights import read_weights  # noqa: E402
-from trainers.implants import completing, evaluate  # noqa: E402
+from trainers.implants import completing, evaluate, unet  # noqa: E402
 from trainers.implants import implant as pipeline  # noqa: E402
 from trainers.implants.completing import complete_truly, missing_cases  # noqa: E402
 from trainers.implants.published import PROTOCOLS  # noqa: E402
@@ -640,3 +640,18 @@ def test_the_shipped_voxelizer_is_of_the_recipe_beside_it() -> None:
         assert said and f"| {key} | {said[1]} |" in card
     # Else the skulls that the pipeline and the tiny preset make up were among those trained on.
     assert "--seed 7 " in command and pipeline.MADE_UP_SEED != 7
+
+
+def test_networks_that_have_diverged_make_no_implants(model, tmp_path, monkeypatch) -> None:
+    """Each would be an empty one, and counted as a failure of the method."""
+    content = torch.load(model, weights_only=True)
+    content["state_dict"]["encoder.fc_c.bias"][0] = torch.nan
+    torch.save(content, tmp_path / "a.pt")
+    with pytest.raises(SettingsError, match="take an earlier checkpoint"):
+        load_voxelization(tmp_path / "a.pt", None, torch.device("cpu"))
+    monkeypatch.setattr(unet, "make_network", lambda _: torch.nn.Linear(1, 1))
+    weights = {"weight": torch.full((1, 1), torch.nan), "bias": torch.zeros(1)}
+    about = {"written_by": {"trainer": "unet"}, "sizes": {}, "model": weights}
+    torch.save(about, tmp_path / "b.pt")
+    with pytest.raises(SettingsError, match="take an earlier checkpoint"):
+        unet.load_unet(tmp_path / "b.pt", torch.device("cpu"))

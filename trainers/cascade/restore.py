@@ -12,7 +12,7 @@ from trainers.cascade.config import Config, build_config
 from trainers.cascade.patients import Calibration, three_numbers
 from trainers.common.checkpoint import load_checkpoint
 from trainers.common.settings_parser import SettingsError
-from trainers.common.weights import SUFFIX, read_weights
+from trainers.common.weights import SUFFIX, check_trained, read_weights
 
 
 def config_of(settings: dict[str, Any]) -> Config:
@@ -57,6 +57,8 @@ def load_cascade(path: Path, device: torch.device) -> tuple[Cascade, Calibration
     cascade.levels = [float(level) for level in content["levels"]]
     if content["ema"]:
         cascade.stages[-1].load_state_dict(content["ema"]["weights"])
+    for stage in cascade.stages:
+        check_trained(stage, path)
     saved = content["calibration"]
     calibration = Calibration(
         saved["kind"], saved["maximum"], three_numbers(saved["field_of_view"])

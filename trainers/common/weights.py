@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
-from torch import Tensor
+from torch import Tensor, nn
 
 from trainers.common.errors import SettingsError
 from trainers.common.files import write_whole
@@ -52,3 +52,13 @@ def read_weights(path: Path, flag: str = "--checkpoint") -> tuple[dict[str, Tens
         raise SettingsError(
             f"{flag}: {path} cannot be read as safetensors ({problem})"
         ) from problem
+
+
+def check_trained(network: nn.Module, path: Path) -> None:
+    """Raise SettingsError where any of a network's weights, read from a file, is not finite."""
+    for name, tensor in network.state_dict().items():
+        if not bool(tensor.isfinite().all()):
+            raise SettingsError(
+                f"{path}: its weights {name} are not finite, as of a training that has diverged:"
+                " take an earlier checkpoint"
+            )

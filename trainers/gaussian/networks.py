@@ -152,13 +152,15 @@ def patch_features(network: Network, pixels: Array, name: str) -> Array:
 def depth_image(network: Network, pixels: Array, size: int, name: str) -> Array:
     """Return predicted depth (size,size), scaled to [0,1]; zeros where it is flat.
 
-    Raises SettingsError where the network answers no picture.
+    Raises SettingsError where the network answers no picture, or numbers that are not finite.
     """
     found = np.squeeze(network(pixels))
     if found.ndim != 2:
         raise SettingsError(f"{name} answers {found.shape}, expected one picture")
     least, most = float(found.min()), float(found.max())
-    flat = not np.isfinite(most - least) or most - least < 1e-6
+    if not np.isfinite(most - least):
+        raise SettingsError(f"{name} answers numbers that are not finite")
+    flat = most - least < 1e-6
     scaled = np.zeros_like(found) if flat else (found - least) / (most - least)
     resized = Image.fromarray(scaled.astype(np.float32)).resize(
         (size, size), Image.Resampling.BILINEAR

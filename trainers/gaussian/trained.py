@@ -13,7 +13,7 @@ from torch import Tensor
 
 from trainers.common.reading import read_picture
 from trainers.common.settings_parser import SettingsError
-from trainers.common.weights import SUFFIX, read_weights
+from trainers.common.weights import SUFFIX, check_trained, read_weights
 from trainers.gaussian import features as files
 from trainers.gaussian.decoder import (
     DecoderSettings,
@@ -57,6 +57,7 @@ def load_trained(path: Path) -> Trained:
     if foreign is not None:
         decoder = make_decoder(guess_settings(foreign.weights, foreign.geometry, path))
         load_weights(decoder, foreign, path)
+        check_trained(decoder, path)
         writer = "the Fresnel project" if foreign.upstream else "this trainer's first version"
         kind = (
             "dinov2"
@@ -75,6 +76,7 @@ def load_trained(path: Path) -> Trained:
     refuse_older_meaning(content, shapes, path)
     decoder = make_decoder(shapes)
     decoder.load_state_dict(weights)
+    check_trained(decoder, path)
     step = content["written_by"]["step"]
     return Trained(
         decoder.eval(),

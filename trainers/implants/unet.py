@@ -19,7 +19,7 @@ from torch.nn import functional
 from trainers.common.checkpoint import load_checkpoint
 from trainers.common.errors import SettingsError
 from trainers.common.model_card import export_model
-from trainers.common.weights import SUFFIX, read_weights
+from trainers.common.weights import SUFFIX, check_trained, read_weights
 from trainers.skulls.card import skull_card
 from trainers.skulls.listing import SkullDataError
 from trainers.skulls.metrics import bounding_box
@@ -160,6 +160,7 @@ def load_unet(path: Path, device: torch.device) -> TrainedUNet:
     network = make_network(sizes)
     averaged = content.get("ema")
     network.load_state_dict(averaged["weights"] if averaged else content["model"])
+    check_trained(network, path)
     return TrainedUNet(network.to(device).eval(), sizes, device)
 
 

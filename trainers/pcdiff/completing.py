@@ -11,7 +11,7 @@ from torch import Tensor
 
 from trainers.common.checkpoint import load_checkpoint
 from trainers.common.errors import SettingsError
-from trainers.common.weights import SUFFIX, read_weights
+from trainers.common.weights import SUFFIX, check_trained, read_weights
 from trainers.pcdiff.diffusion import NOISE_SETTINGS, PointDiffusion
 from trainers.pcdiff.geometry import Steady, survey
 from trainers.pcdiff.model import HEAD, PVCNN, Sizes
@@ -78,6 +78,7 @@ def load_network(
     sizes = Sizes.from_dict(found)
     network = PVCNN(sizes, search)
     load_weights(network, weights, path)
+    check_trained(network, path)
     kind = "averaged weights" if averaged else "weights"
     epoch = content.get("epoch", content.get("written_by", {}).get("epoch", "?"))
     description = f"{kind} of epoch {epoch}, {sizes.points} points"

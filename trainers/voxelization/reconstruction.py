@@ -11,6 +11,7 @@ import torch
 from torch.nn import functional
 
 from trainers.common.errors import SettingsError
+from trainers.common.weights import check_trained
 from trainers.voxelization.config import architecture, read_config
 from trainers.voxelization.dpsr import DPSR, Shape
 from trainers.voxelization.model import Voxelizer, load_weights
@@ -75,6 +76,7 @@ def load_voxelization(
     sizes = architecture(base if own else chosen)
     network = Voxelizer(sizes).to(device).eval()
     load_weights(network, content["state_dict"], model_file)
+    check_trained(network, model_file)
     trained = base if own else chosen
     sigma = chosen["generation.psr_sigma"]
     return Voxelization(
