@@ -7,6 +7,8 @@ import msgspec
 import pytest
 
 from runners.cost.run_costs import RunCost
+from runners.model.plan import AssignedGpu
+from runners.model.program import NodePlace
 from runners.model.run import Labels
 from runners.model.states import State
 from runners.model.wrappers import STDBUF
@@ -14,10 +16,13 @@ from runners.state.layout import StateDirectory
 from runners.watch.metrics.final import FinalMetric
 from runners.watch.metrics.final_maker import make_final
 from tests.support import make_plan, make_run
+from tui.cli.monitor import _row
 from tui.panel.screens.compare import draw_comparison
-from tui.panel.widgets.metrics.settings_pane import draw_details
+from tui.panel.widgets.metrics.settings_pane import describe, draw_details
 from tui.views.runs.comparison import change, compare, differing
 from tui.views.runs.comparison_text import csv_rows, spread_text, tables_of, to_json
+from tui.views.runs.plan_text import gpu_numbers
+from tui.views.runs.queue_text import _holder_line
 from tui.views.runs.run_details import describe_details
 from tui.views.runs.run_facts import RunFacts
 from tui.views.runs.run_settings import (
@@ -228,3 +233,20 @@ def test_a_setting_spelled_otherwise_is_no_other_one_beside_the_curves() -> None
         return "≠" in draw_details("A", sections, [{"lr": value}], 40).plain
 
     assert not marked("0.0003") and marked("0.0004")
+
+
+def test_gpus_of_several_nodes_are_numbered_alike_everywhere() -> None:
+    gpus = tuple(
+        AssignedGpu(i, f"GPU-{node}-{i}", "H100", i, node=node) for node in (0, 1) for i in range(4)
+    )
+    plan = make_plan(gpus=gpus)
+    place = NodePlace(2, 0, "a", 1, by_slurm=True)
+    plan = msgspec.structs.replace(plan, spec=msgspec.structs.replace(plan.spec, node=place))
+    view = view_run(make_run(plan=plan))
+    numbers = "0-3 on each of 2 nodes"
+    assert gpu_numbers(plan) == numbers
+    details = dict(describe_details(view, StateDirectory()))["GPUs and cost"]
+    assert dict(details)["GPUs"].startswith(numbers)
+    assert dict(describe(view, {}, []))["Environment"]["GPUs"] == numbers
+    assert _row(view)[2] == numbers
+    assert numbers in _holder_line(view)

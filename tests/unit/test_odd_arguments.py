@@ -15,18 +15,21 @@ import pytest
 import tui.cli
 from runners.model.errors import ExitCode, WrongInput
 from runners.places.fleet.waiting import new_launch
+from runners.places.ssh.node_groups import NodeGroup, NodeRun
 from runners.places.ssh.registry import RemoteHost, RemoteRegistry
 from runners.presets.sweeps import expand
 from runners.state.layout import StateDirectory
 from tests.support import deaf_port
-from tui.cli import run_command, service, several_hosts
+from tui.cli import nodes, run_command, service, several_hosts
 from tui.cli.host_any import _started
+from tui.views.log_lines import last_lines
 
 
 @pytest.mark.parametrize(
     "words",
     [
         ("session", "start", "--rate", "1", "--gpus", "²"),
+        ("session", "start", "--rate", "1", "--gpus", "9" * 5000),
         ("cost", "plan", "gaussian-fast:²"),
         ("host", "add", "box", "root@x:²"),
         ("monitor", "--watch", "--every=-1"),
@@ -115,3 +118,33 @@ def test_a_failed_host_test_is_one_document(
 def test_a_range_beyond_all_numbers_is_wrong_input(text: str) -> None:
     with pytest.raises(WrongInput, match="too large"):
         expand([text], lambda key: True)
+
+
+def test_what_a_machine_says_in_other_letters_keeps_no_other_node_from_its_stop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    def answer(_: object, words: Sequence[str]) -> object:
+        asked.append(words[1])
+        return argparse.Namespace(errors=b"Verbindung geschlossen \xfc")
+
+    monkeypatch.setattr(nodes, "remote_output", answer)
+    state = StateDirectory(tmp_path)
+    registry = RemoteRegistry(state)
+    for name in ("a", "b"):
+        registry.save(RemoteHost(name, f"root@{name}"))
+    group = NodeGroup("two", "p", 1.0, "a", 1, (NodeRun("a", "first"), NodeRun("b", "second")))
+    nodes._stop(state, group, False)
+    assert asked == ["second", "first"]
+
+
+def test_a_machine_that_answers_without_end_is_one_that_failed() -> None:
+    done = subprocess.CompletedProcess([], 0, "[" * 200_000, "odd")
+    assert several_hosts._document(done)["error"]["message"] == "odd"
+
+
+def test_of_less_than_no_lines_none_is_shown(tmp_path: Path) -> None:
+    (tmp_path / "output.log").write_text("1\n2\n3\n4\n")
+    assert last_lines(tmp_path / "output.log", -2) == []
+    assert last_lines(tmp_path / "output.log", 2) == ["3", "4"]

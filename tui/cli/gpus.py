@@ -19,6 +19,7 @@ from tui.cli.output import echo, print_json, print_table
 from tui.views.format import DASH, memory, percent
 from tui.views.json_values import fields_json, iso
 from tui.views.machines.gpu_text import gpu_label, process_text, trouble
+from tui.views.safe import safe_json
 
 _POLL_S = 0.1
 _HEADINGS = ("GPU", "name", "use", "memory", "temp", "power", "held by", "others", "trouble")
@@ -103,7 +104,8 @@ def _readings(state: StateDirectory) -> Iterator[GpuReading]:
 def _watched(state: StateDirectory, reading: GpuReading, as_json: bool) -> None:
     leases = held_leases(state)
     if as_json:
-        print(json.dumps(reading_json(reading, leases), ensure_ascii=False), flush=True)
+        text = json.dumps(reading_json(reading, leases), ensure_ascii=False)
+        print(safe_json(text), flush=True)
         return
     print(f"{local_time(reading.time, '%H:%M:%S')} {reading.host} · {_host_text(reading)}")
     if reading.problem:

@@ -18,7 +18,6 @@ from runners.housekeeping import tend
 from runners.model.gpus import GpuReading, HostSnapshot
 from runners.model.run import Run
 from runners.model.states import State
-from runners.model.units import indices
 from runners.state.layout import StateDirectory
 from runners.state.leases import held_leases
 from runners.state.runs import list_runs
@@ -29,6 +28,7 @@ from tui.views.format import DASH, dollars, duration, memory, metric, percent, s
 from tui.views.health.health_text import health_remark
 from tui.views.log_lines import last_lines
 from tui.views.money.money_text import meter_json, session_pairs
+from tui.views.runs.plan_text import gpu_numbers
 from tui.views.runs.run_json import to_json
 from tui.views.runs.run_view import RunView, view_run
 
@@ -153,7 +153,7 @@ def _row(view: RunView) -> tuple[str, ...]:
     return (
         run.id,
         f"{run.state.sign} {run.state}",
-        (indices([gpu.index for gpu in run.plan.gpus]) if run.plan else "") or _without(run),
+        (gpu_numbers(run.plan) if run.plan else "") or _without(run),
         DASH if fraction is None else f"{fraction:.0%}",
         named or DASH,
         duration(view.progress.eta_s),

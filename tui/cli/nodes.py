@@ -123,7 +123,8 @@ def _stop(state: StateDirectory, group: NodeGroup, force: bool) -> None:
             continue
         try:
             done = remote_output(Ssh(registry, registry.find(node.host)), [*word, node.run])
-            echo(f"{node.host}: {done.errors.decode().strip() or 'asked to stop'}")
+            answer = done.errors.decode("utf-8", "replace").strip()
+            echo(f"{node.host}: {answer or 'asked to stop'}")
         except FresnelError as error:
             echo(f"⚠ {node.host}: {error}")
 

@@ -4,7 +4,7 @@ import argparse
 import re
 from pathlib import Path
 
-from runners.host.files import read_plain, replace
+from runners.host.files import open_binary, replace
 from runners.housekeeping import tend
 from runners.model.errors import FresnelError, WrongInput
 from runners.model.units import counted
@@ -15,8 +15,6 @@ from tui.views.format import size
 from tui.views.report.report import MARK, report_html
 from tui.views.report.report_parts import make_report
 from tui.views.runs.run_facts import RunFacts
-
-_HEAD_BYTES = 1 << 30
 
 
 def run_report(arguments: argparse.Namespace) -> None:
@@ -73,7 +71,8 @@ def _refuse_other(path: Path) -> None:
     if not path.exists():
         return
     try:
-        head = read_plain(path, _HEAD_BYTES)[:200]
+        with open_binary(path) as file:
+            head = file.read(200)
     except OSError as error:
         raise WrongInput(f"{path}: {error.strerror}", "choose another file with -o") from None
     # Only a report may be replaced: -o with a wrong name must not cost a person's file.

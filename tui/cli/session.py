@@ -1,6 +1,7 @@
 """`session`: a rented machine's billing period, started, shown, given another budget, ended."""
 
 import argparse
+import re
 import sys
 from decimal import Decimal
 from typing import Literal
@@ -165,7 +166,7 @@ def _stated_price(arguments: argparse.Namespace) -> tuple[str | None, Literal["g
 def _stated_gpus(arguments: argparse.Namespace) -> int | None:
     if arguments.gpus is None:
         return None
-    if not arguments.gpus.isdecimal() or int(arguments.gpus) < 1:
+    if not re.fullmatch(r"[1-9][0-9]{0,5}", arguments.gpus):
         raise WrongInput(f"--gpus {arguments.gpus}: expected how many GPUs the machine has")
     return int(arguments.gpus)
 

@@ -70,5 +70,5 @@ def _document(done: _Done) -> Any:
     """What one machine answered: its JSON, which has the error too where there was one."""
     try:
         return json.loads(done.stdout)
-    except ValueError:
+    except (ValueError, RecursionError):
         return {"error": {"code": "failed", "message": done.stderr.strip(), "hint": None}}

@@ -18,7 +18,7 @@ def last_lines(path: Path, count: int) -> list[str]:
     from runners.watch.logs.render import plain  # most of what tells an error reads no other line
 
     lines = [plain(line).rstrip() for line in read_tail(path, _TAIL_BYTES).split(b"\n")]
-    return [line for line in lines if line][-count:] if count else []
+    return [line for line in lines if line][-count:] if count > 0 else []
 
 
 def error_text(directory: str, line: str) -> str:

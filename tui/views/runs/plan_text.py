@@ -108,13 +108,14 @@ def _where(plan: LaunchPlan) -> str:
     """`GPU 0-3`, or the CPU."""
     if not plan.gpus:
         return "the CPU"
-    return f"GPU {indices([gpu.index for gpu in plan.gpus_here])}{nodes_text(plan)}"
+    return f"GPU {gpu_numbers(plan)}"
 
 
-def nodes_text(plan: LaunchPlan) -> str:
-    """What follows the GPUs of a run that has as many on each of several nodes."""
-    node = plan.spec.node
-    return f" on each of {node.count} nodes" if node is not None and node.by_slurm else ""
+def gpu_numbers(plan: LaunchPlan) -> str:
+    """`0-3`, or `0-3 on each of 2 nodes`; empty of a run without GPUs."""
+    node, numbers = plan.spec.node, indices([gpu.index for gpu in plan.gpus_here])
+    by_node = bool(numbers) and node is not None and node.by_slurm
+    return f"{numbers} on each of {node.count} nodes" if node is not None and by_node else numbers
 
 
 def rate_text(price: Price, plan: LaunchPlan, starts: bool) -> str:
@@ -189,7 +190,7 @@ def _gpu_pairs(plan: LaunchPlan, decision: QueueDecision) -> list[tuple[str, str
     if not plan.gpus:
         return [("GPUs", "none: runs on the CPU")]
     simulated = " (simulated)" if plan.gpus[0].simulated else ""
-    numbers = indices([gpu.index for gpu in plan.gpus_here]) + nodes_text(plan)
+    numbers = gpu_numbers(plan)
     mapping = ", ".join(f"{_place(gpu)} → device {gpu.logical}" for gpu in plan.gpus_here)
     return [
         ("GPUs", f"{numbers} {plan.gpus[0].name}{simulated}"),

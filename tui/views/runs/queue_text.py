@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 from runners.model.plan import is_job
 from runners.model.run_ids import by_names
 from runners.model.states import State
-from runners.model.units import indices
 from runners.state.leases import Lease
 from tui.views.format import duration
+from tui.views.runs.plan_text import gpu_numbers
 from tui.views.runs.run_view import RunView
 
 
@@ -56,7 +56,7 @@ def _before_it(
 
 
 def _holder_line(holder: RunView) -> str:
-    gpus = indices([gpu.index for gpu in holder.run.plan.gpus]) if holder.run.plan else ""
+    gpus = gpu_numbers(holder.run.plan) if holder.run.plan else ""
     since = f"runs for {duration(holder.seconds)}"
     return f"  {holder.run.name}: GPU {gpus}, {since}, {_may_end(holder)}"
 

@@ -16,7 +16,6 @@ from runners.model.plan import LaunchPlan, SourceRecord, is_job
 from runners.model.run import Run
 from runners.model.run_ids import by_names
 from runners.model.states import State
-from runners.model.units import indices
 from runners.state.decoding import read
 from runners.state.layout import RunDirectory, StateDirectory
 from runners.state.leases import Lease
@@ -29,7 +28,7 @@ from tui.views.health.diagnosis_text import diagnosis_pairs
 from tui.views.health.health_text import health_pairs
 from tui.views.log_lines import error_text
 from tui.views.runs.code_diff import DiffLine, diff_lines
-from tui.views.runs.plan_text import limit_text, nodes_text, price_text, rule_pairs
+from tui.views.runs.plan_text import gpu_numbers, limit_text, price_text, rule_pairs
 from tui.views.runs.queue_text import queue_lines
 from tui.views.runs.run_text import (
     asks_text,
@@ -253,10 +252,9 @@ def _metrics(view: RunView) -> Pairs:
 
 
 def _gpus(plan: LaunchPlan) -> str:
-    gpus = indices([gpu.index for gpu in plan.gpus_here]) + nodes_text(plan)
     simulated = " (simulated)" if any(gpu.simulated for gpu in plan.gpus) else ""
     names = ", ".join(sorted({gpu.name for gpu in plan.gpus}))
-    return f"{gpus or no_gpus(plan)} {names}".strip() + simulated
+    return f"{gpu_numbers(plan) or no_gpus(plan)} {names}".strip() + simulated
 
 
 def _machine(view: RunView) -> Pairs:

@@ -11,10 +11,10 @@ from textual.widgets import Static
 
 from runners.model.python_command import processes_started
 from runners.model.run_ids import by_names
-from runners.model.units import indices
 from tui.panel.widgets.metrics.chart_request import RunCurve
 from tui.snapshot.curve_store import CurveStore
 from tui.views.format import DASH, dollars, duration
+from tui.views.runs.plan_text import gpu_numbers
 from tui.views.runs.run_settings import same, settings_of
 from tui.views.runs.run_text import no_gpus
 from tui.views.runs.run_view import RunView
@@ -69,7 +69,6 @@ def describe(view: RunView, reported: dict[str, object], notes: list[str]) -> li
         sections.append(("Read this way", {f"{i}": note for i, note in enumerate(notes, 1)}))
     sections.append(("Settings", settings_of(run, reported)))
     if plan is not None:
-        given = indices([gpu.index for gpu in plan.gpus])
         names = sorted({gpu.name for gpu in plan.gpus})
         simulated = " (simulated)" if any(gpu.simulated for gpu in plan.gpus) else ""
         origin, source = plan.origin, plan.provenance
@@ -78,7 +77,7 @@ def describe(view: RunView, reported: dict[str, object], notes: list[str]) -> li
                 "Environment",
                 {
                     "host": origin.host,
-                    "GPUs": (given or no_gpus(plan)) + simulated,
+                    "GPUs": (gpu_numbers(plan) or no_gpus(plan)) + simulated,
                     **({"GPU": ", ".join(names)} if names else {}),
                     "processes": str(processes_started(plan) or DASH),
                     "folder": plan.working_directory,
