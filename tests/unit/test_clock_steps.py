@@ -2,6 +2,7 @@
 
 import json
 import time
+from itertools import pairwise
 from pathlib import Path
 
 import msgspec
@@ -208,3 +209,32 @@ def test_a_look_that_begins_after_the_clock_was_set_takes_no_hour_for_a_pause(
     report.poll(run)
     report.poll(run)
     assert report.course.progress(now.wall).eta_s == pytest.approx(940 * each, rel=0.02)
+
+
+@pytest.mark.parametrize("at", [5, 30, 59])
+def test_a_pause_is_no_time_that_a_step_takes(tmp_path: Path, at: int) -> None:
+    """A step takes ten seconds, an evaluation behind it five minutes, the pause before an hour."""
+    now, each, evaluation = time.time(), 10.0, 300.0 * (at < 59)
+    begun = now - 60 * each - 3600.0 - evaluation
+    events: list[dict[str, object]] = [{"v": 1, "type": "start", "time": begun, "steps": 1000}]
+    for number in range(60):
+        moment = begun + number * each + 3600.0 * (number >= at) + evaluation * (number >= at + 3)
+        events.append({"v": 1, "type": "metrics", "time": moment, "step": number, "loss": 1.0})
+    (tmp_path / "events.jsonl").write_text("".join(json.dumps(line) + "\n" for line in events))
+    run = msgspec.structs.replace(run_of(started=begun), directory=str(tmp_path))
+    paused = begun + (at - 1) * each + 1.0
+    report = LiveReport(run)
+    report.poll(run)
+    without = [list(report.events._pace.points)]
+    lines = [("pause", paused), ("continue", paused + 3600.0)]
+    (tmp_path / "supervisor.jsonl").write_text(
+        "".join(json.dumps({"time": moment, "type": kind}) + "\n" for kind, moment in lines)
+    )
+    for follower in (report, LiveReport(run)):
+        follower.poll(run)
+        without.append(list(follower.events._pace.points))
+    before, *after = ([point[0] for point in points] for points in without)
+    assert max(b - a for a, b in pairwise(before)) == pytest.approx(3600.0 + each)
+    assert all(max(b - a for a, b in pairwise(found)) <= 310.0 + 1e-3 for found in after)
+    eta = report.course.progress(now).eta_s
+    assert at < 59 or (eta is not None and eta < 2 * 940 * each)

@@ -32,6 +32,13 @@ class AlertStream:
     def __init__(self, path: Path) -> None:
         self._follower = Follower(path)
         self.alerts: tuple[Alert, ...] = ()
+        self._paused: float | None = None
+        self._pauses: list[tuple[float, float]] = []
+
+    def take_pauses(self) -> list[tuple[float, float]]:
+        """The pauses that are over and were not taken before: when each began, and its seconds."""
+        found, self._pauses = self._pauses, []
+        return found
 
     def poll(self) -> None:
         """Read what was appended since the last call; of a long file, its end."""
@@ -39,6 +46,11 @@ class AlertStream:
         if news.restarted:
             self.alerts = ()
         for line in decode_lines(news.lines, _Line):
-            if line.type == "alert":
+            if line.type == "pause":
+                self._paused = line.time
+            elif line.type == "continue" and self._paused is not None:
+                self._pauses.append((self._paused, line.time - self._paused))
+                self._paused = None
+            elif line.type == "alert":
                 # Only the newest are shown, and a run in trouble may write thousands.
                 self.alerts = (*self.alerts, Alert(line.time, line.text, line.condition))[-_KEPT:]

@@ -172,10 +172,13 @@ class LiveReport:
         self.boundary.read("events.jsonl", self.events.poll, False)
         self.boundary.read("supervisor.jsonl", self.alerts.poll, None)
         self._poll_output(run, thorough, brief, follow, ended)
-        # Once all is read that was written by the clock as it was.
-        if not self.unread and (by := self._clock.was_set()) > 0:
-            for course in (self.events, self._printed):
-                course.clock_was_set(by, time.time())
+        # Once all is read that was written by the clock as it was, or before a pause.
+        if self.unread:
+            return
+        lost = [(None, self._clock.was_set()), *self.alerts.take_pauses()]
+        for begin, by in lost:
+            for course in (self.events, self._printed) if by > 0 else ():
+                course.clock_was_set(by, time.time(), begin)
 
     def _poll_output(
         self, run: Run, thorough: bool, brief: bool, follow: bool, ended: bool

@@ -69,13 +69,17 @@ class StepPace:
         if len(points) > _MOST:
             del points[1:-1:2]
 
-    def clock_was_set(self, by: float, now: float) -> None:
+    def clock_was_set(self, by: float, now: float, begin: float | None = None) -> None:
         """Points from before the clock was set forward belong so many seconds later.
 
-        It was set in the longest wait, up to `now`, and never where none is as long.
+        It was set in the longest wait, up to `now`, and never where none is as long. So it is with
+        a pause that began at `begin`, in the wait that this is in.
         """
-        times = [time for time, _, _ in self.points]
-        waits = [later - time for time, later in pairwise([*times, now])]
+        spans = list(pairwise([*(time for time, _, _ in self.points), now]))
+        waits = [
+            later - time if begin is None or time <= begin < later else -1.0
+            for time, later in spans
+        ]
         if waits and (longest := max(waits)) >= by:
             at = waits.index(longest) + 1
             self.points = [*_moved(self.points[:at], by), *self.points[at:]]

@@ -103,11 +103,15 @@ class ProgressTracker:
         self.forget_pace()
         self.step = self.epoch = None
 
-    def clock_was_set(self, by: float, now: float) -> None:
-        """The clock was set forward by so many seconds, to `now`: nothing has taken that long."""
+    def clock_was_set(self, by: float, now: float, begin: float | None = None) -> None:
+        """The clock was set forward by so many seconds, to `now`: nothing has taken that long.
+
+        Or the run was paused for as long, from `begin` on.
+        """
         for pace in (self._pace, self._epoch_pace):
-            pace.clock_was_set(by, now)
-        if self._stated_at is not None and self._stated_at <= now - by / 2:
+            pace.clock_was_set(by, now, begin)
+        before = now - by / 2 if begin is None else begin
+        if self._stated_at is not None and self._stated_at <= before:
             self._stated_at += by
 
     def reach(self, axis: str, place: float) -> None:
