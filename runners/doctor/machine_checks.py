@@ -10,7 +10,7 @@ from runners.doctor.checks import Check, Verdict
 from runners.doctor.host_facts import HostFacts, kernel_architectures, present_folder, room_in
 from runners.doctor.resources import judge_room
 from runners.host.clock import local_time
-from runners.host.files import read_text
+from runners.host.files import is_there, read_text
 from runners.host.helpers import ROOT
 from runners.host.identity import kernel_time
 from runners.host.procfs import HELPER_MARK, process_state, start_ticks, unreaped
@@ -70,7 +70,7 @@ def check_drivers(reading: GpuReading, root: Path = Path("/")) -> Iterator[Check
 
 
 def _check_kfd(device: Path) -> Iterator[Check]:
-    if not device.exists():
+    if not is_there(device):
         advice = "in a container: --device=/dev/kfd --device=/dev/dri"
         yield Check("GPU access", "FAIL", f"{device} is not there", advice)
     elif not os.access(device, os.R_OK | os.W_OK):

@@ -107,11 +107,8 @@ def check_run_folders(state: StateDirectory) -> Iterator[Check]:
 
 def check_leftovers(state: StateDirectory) -> Iterator[Check]:
     """Processes of ended runs: by mark, by the run's lock, or known to its supervisor to stay."""
-    left = {
-        run: pids
-        for run, pids in all_marks().items()
-        if state.run(run).path.is_dir() and not state.live_marker(run).exists()
-    }
+    ended = set(names_in(state.runs)).difference(names_in(state.live))
+    left = {run: pids for run, pids in all_marks().items() if run in ended}
     for run_id in names_in(state.held):
         run = state.run(run_id)
         record = read_record(run)

@@ -1,6 +1,8 @@
 """Values of a run's parameters: checked against their type and range, and as command-line words."""
 
+import math
 from collections.abc import Mapping
+from typing import Any
 
 import msgspec
 
@@ -13,11 +15,24 @@ _TYPE_NAMES = {
     "str": "text",
     "list": "a list",
 }
+ENDLESS = ("inf", "-inf", "nan")
+"""Numbers that JSON does not know, as a parameter has them."""
+_LARGEST = 10**100
 
 
 def leaf_of(name: str) -> str:
     """The last part of a setting's name in one spelling: `train.batch-size` as `batch_size`."""
     return name.rpartition(".")[2].lower().replace("-", "_")
+
+
+def keepable(value: Any) -> Any:
+    """`value` as JSON keeps it, which has no number without end and none that is no number: texts.
+
+    A list's items alike.
+    """
+    if isinstance(value, list):
+        return [keepable(item) for item in value]
+    return repr(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def with_value(parameter: Parameter, value: ParameterValue) -> Parameter:
@@ -72,17 +87,19 @@ def _check(parameter: Parameter, value: ParameterValue) -> ParameterValue:
     if value is None:
         return None
     actual = type_of(value)
-    if parameter.type == "float" and actual == "int":
+    if actual == "int" and abs(value) > _LARGEST:  # type: ignore[arg-type]
+        raise ValueError("expected a number that a program can reckon with")
+    if parameter.type == "float" and (actual == "int" or value in ENDLESS):
         value = float(value)  # type: ignore[arg-type]
     elif parameter.type == "str" and actual in ("int", "float"):
         value = str(value)
     elif parameter.type != actual:
         raise ValueError(f"expected {_TYPE_NAMES[parameter.type]}, got {value!r}")
-    if parameter.choices and value not in parameter.choices:
+    if parameter.choices and keepable(value) not in parameter.choices:
         raise ValueError(f"expected one of {', '.join(map(str, parameter.choices))}, got {value!r}")
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         if parameter.minimum is not None and value < parameter.minimum:
             raise ValueError(f"expected at least {parameter.minimum:g}, got {value!r}")
         if parameter.maximum is not None and value > parameter.maximum:
             raise ValueError(f"expected at most {parameter.maximum:g}, got {value!r}")
-    return value
+    return keepable(value)  # type: ignore[no-any-return]

@@ -4,6 +4,7 @@ Each raises ValueError, which says what is expected. Lengths of time and amounts
 put in words here, for the core's own messages; front ends have `tui.views`.
 """
 
+import math
 import re
 from collections.abc import Iterable, Sequence
 
@@ -12,7 +13,7 @@ from runners.model.late_pattern import late_pattern
 _UNITS = {"": 1.0, "s": 1.0, "sec": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 _MOST_GPUS = 1024
 _DURATION_PART = late_pattern(r"(\d+(?:\.\d+)?)\s*(d|h|min|m|sec|s|)")
-_SIZE = late_pattern(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?", re.IGNORECASE)
+_SIZE = late_pattern(r"(\d{1,18}(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?", re.IGNORECASE)
 _PERCENT = late_pattern(r"(\d+(?:\.\d+)?)\s*%?(?:\s*[-–]\s*(\d+(?:\.\d+)?)\s*%?)?")
 
 
@@ -27,7 +28,7 @@ def parse_duration(value: str | int | float) -> float:
         position = match.end()
         while position < len(text) and text[position] == " ":
             position += 1
-    if not text or position != len(text):
+    if not text or position != len(text) or seconds == math.inf:
         raise ValueError(f"expected a length of time such as 90s, 10m or 2h, got {value!r}")
     return seconds
 

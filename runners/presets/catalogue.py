@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from runners.host.files import expanded, is_file, status_of
+from runners.host.files import expanded, is_file, names_in, status_of
 from runners.model.errors import FresnelError, UnknownPreset, WrongInput
 from runners.model.spec import RunSpec
 from runners.model.suggestions import nearest_hint
@@ -44,10 +44,10 @@ def list_presets() -> list[PresetEntry]:
     """Every preset by name; a file in a nearer folder hides one of the same name further away."""
     found: dict[str, PresetEntry] = {}
     for folder in preset_folders():
-        for path in sorted([*folder.glob("*.yaml"), *folder.glob("*.yml")]):
+        for path in (folder / name for name in names_in(folder)):
             # What begins with a dot is an editor's: Emacs's locks are links to nowhere.
-            hidden = path.name.startswith(".")
-            if not hidden and path.stem not in found and path.stem not in NOT_PRESETS:
+            is_named = path.suffix in (".yaml", ".yml") and not path.name.startswith(".")
+            if is_named and path.stem not in found and path.stem not in NOT_PRESETS:
                 found[path.stem] = _entry(path)
     return [found[name] for name in sorted(found)]
 

@@ -13,6 +13,7 @@ import msgspec
 
 from runners.host.files import expanded, is_file, read_plain
 from runners.model.errors import WrongInput
+from runners.model.parameters import keepable
 from runners.model.placeholders import substitute
 from runners.model.spec import ParameterValue, RunSpec
 from runners.presets.parameter_input import parse_scalar
@@ -154,7 +155,7 @@ def config_parameters(values: dict[str, Any], preset: Path, asked: Collection[st
     known = {*mine, *stand_ins(mine)}
     more = [key for key in asked if found is not None and key in found.values and key not in known]
     mine.update({key: _with_value(key, None, found) for key in more})
-    stated = {name: _value_in(found, key) for key, name in stand_ins(mine).items() if found}
+    stated = {name: _stated_in(found, key) for key, name in stand_ins(mine).items() if found}
     return InFile({*entries, *more}, tuple(more), stated, _stages_in(found, values.get("total")))
 
 
@@ -207,7 +208,7 @@ def with_config_file(spec: RunSpec, file: str) -> RunSpec:
         if key and before and found and parameter.value == _value_in(before, key):
             changes["value"] = changes["default"] = _value_in(found, key)
         elif parameter.stands_for:
-            changes["in_file"] = _value_in(found, parameter.stands_for) if found else None
+            changes["in_file"] = _stated_in(found, parameter.stands_for) if found else None
         parameters.append(msgspec.structs.replace(parameter, **changes))
     return msgspec.structs.replace(
         spec,
@@ -303,6 +304,13 @@ def _value_in(config: ConfigText, key: str) -> ParameterValue:
     """The value of a dotted key, None where the file has no such key or it is empty."""
     value = config.values.get(key)
     return parse_scalar(value) if isinstance(value, str) and _is_number(value) else value
+
+
+def _stated_in(config: ConfigText, key: str) -> ParameterValue:
+    """The same of a key that no parameter holds: None also for lists of lists and the like."""
+    value: Any = keepable(_value_in(config, key))
+    items = value if isinstance(value, list) else [value]
+    return value if all(isinstance(item, (int, float, str)) for item in items) else None
 
 
 def _is_number(text: str) -> bool:

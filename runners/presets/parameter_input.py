@@ -3,9 +3,12 @@
 import re
 from typing import Any
 
-from runners.model.parameters import type_of, with_value
+from runners.model.parameters import keepable, type_of, with_value
 from runners.model.spec import Parameter, ParameterValue
 from runners.presets.reading.typed import KeyMistake, at_key, decode_keys
+
+_NUMBERS = {"value", "choices", "minimum", "maximum"}
+"""What may be any number, also one without end."""
 
 
 def build_parameter(name: str, entry: Any) -> Parameter:
@@ -15,10 +18,14 @@ def build_parameter(name: str, entry: Any) -> Parameter:
         raise KeyMistake(
             key, f"a parameter's name has letters, digits, `-`, `_` and `.`, got {name!r}"
         )
-    long_form = entry if isinstance(entry, dict) else {"value": entry}
+    long_form = dict(entry) if isinstance(entry, dict) else {"value": entry}
+    taken = {"type": type_of(long_form.get("value")), "flag": f"--{name}"}
+    long_form |= {part: keepable(long_form[part]) for part in long_form.keys() & _NUMBERS}
+    for bound in ("minimum", "maximum"):
+        if long_form.get(bound) in ("inf", "-inf"):
+            del long_form[bound]
     given = decode_keys(long_form, Parameter, key)
     value = given.pop("value", None)
-    taken = {"type": type_of(value), "flag": f"--{name}"}
     bare = Parameter(**{"name": name, "default": value, **taken, **given})
     if bare.minimum is not None and bare.maximum is not None and bare.minimum > bare.maximum:
         raise KeyMistake(key, f"minimum {bare.minimum:g} is above maximum {bare.maximum:g}")

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import yaml
 
-from runners.host.files import replace
+from runners.host.files import is_there, replace
 from runners.model.errors import FresnelError, WrongInput
 from runners.model.masked_plan import mask_keys
 from runners.model.masking import mask_value
@@ -38,7 +38,7 @@ def save_preset(spec: RunSpec, name: str, overwrite: bool = False) -> Path:
     and `overwrite` is false, or when the preset that it came from is gone.
     """
     path = preset_path(name)
-    if path.exists() and not overwrite:
+    if is_there(path) and not overwrite:
         raise WrongInput(f"{path} exists already", "choose another name, or overwrite it")
     text = preset_text(spec)
     draft = path.with_name(f".{path.stem}.{os.getpid()}.yaml")

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from runners.host.files import read_plain
+from runners.host.files import is_file, read_plain
 from runners.model.errors import WrongInput
 from runners.model.spec import RunSpec
 from runners.presets.config_file import config_beside, found_near, read_config
@@ -111,7 +111,7 @@ def sources_of(script: Path) -> Iterator[Path | None]:
     None at the end where there are too many files of all kinds to look through.
     """
     folder = script.resolve().parent
-    top = folder.parent if (folder / "__init__.py").exists() else folder
+    top = folder.parent if is_file(folder / "__init__.py") else folder
     seen = 0
     for place, folders, names in os.walk(top):
         folders[:] = [name for name in folders if name not in _SKIPPED and name[0] != "."]

@@ -1,20 +1,26 @@
 """Presets and configurations with values that nobody means: refused in words, or checked as far."""
 
 import os
+import subprocess
 import warnings
+from contextlib import ExitStack
 from pathlib import Path
 
 import msgspec
 import pytest
 
 from runners.doctor.host_facts import read_host
+from runners.doctor.state_checks import check_leftovers
+from runners.host.procfs import MARK, all_marks
 from runners.lifecycle.launch.planner import plan_runs
 from runners.model.course import Expectation
 from runners.model.errors import FresnelError, UnknownPreset, WrongInput
+from runners.model.plan import LaunchPlan
 from runners.model.spec import FileRule, RunSpec
-from runners.presets.catalogue import find_preset
+from runners.presets.catalogue import find_preset, list_presets
 from runners.presets.config_file import MOST_KEYS, read_config
 from runners.presets.load import load_preset
+from runners.presets.save import save_preset
 from runners.state.layout import StateDirectory
 from runners.verify.checkpoint_facts import checkpoint_facts
 from runners.verify.checkpoint_tool import CheckpointToolError, ask_checkpoint_tool
@@ -24,7 +30,7 @@ from runners.verify.host_checks import check_shared_memory
 from runners.verify.resource_checks import check_disk
 from runners.verify.resource_facts import disk_facts, output_facts
 from runners.verify.verify import verify
-from tests.support import make_plan
+from tests.support import eventually, make_plan
 
 BATCH = """parameters: {{batch_size: {{type: float, value: {0}}}, lr: 0.1}}
 scaling: {{batch: batch_size, learning_rate: lr, base_batch: 8, base_rate: 0.1, rule: {1}}}
@@ -67,6 +73,10 @@ def test_a_number_that_counts_nothing_is_planned_and_checked(tmp_path: Path, key
         "checks: {files: [{path: x, count: []}]}\n",
         "checks: {files: [{path: x, size: [1, 2, 3]}]}\n",
         f"estimate: {{cost: {'9' * 40}}}\n",
+        f"expect: {{memory: {'9' * 400}}}\n",
+        f"limits: {{time: {'9' * 400}}}\n",
+        f"expect: {{samples_per_second_per_gpu: {'9' * 400}}}\n",
+        "metrics: {patterns: [{line: '(?P<a>1)', offset: {a: .nan}}]}\n",
     ],
 )
 def test_a_value_that_is_none_is_refused_where_it_stands(tmp_path: Path, keys: str) -> None:
@@ -81,6 +91,51 @@ def test_a_price_beyond_sums_is_refused(tmp_path: Path) -> None:
         plan_runs(state, [preset(tmp_path, f"price: '{'9' * 40}'\n")])
 
 
+@pytest.mark.parametrize(
+    ("keys", "file", "words"),
+    [
+        ("parameters: {clip: .inf}\n", "", ("--clip", "inf")),
+        ("parameters: {clip: {value: -.inf, minimum: -.inf, maximum: .inf}}\n", "", None),
+        ("parameters: {clip: {type: list, value: [.inf, .nan, 1]}}\n", "", None),
+        ("parameters: {clip: {value: .inf, choices: [.inf, 1.0]}}\n", "", None),
+        ("parameters: {clip: {value: 3, type: str}}\n", "", ("--clip", "3")),
+        ("config: {file: c.yaml, parameters: {clip: null}}\n", "clip: .inf\n", None),
+        *(
+            (
+                "config: {file: c.yaml}\nparameters: {clip: {type: list, stands_for: clip}}\n",
+                file,
+                None,
+            )
+            for file in ("clip: [[1, 2], [3]]", "clip: [{a: 1}]", "clip: [1, null]", "clip: .inf")
+        ),
+    ],
+)
+def test_a_plan_is_read_as_it_was_written(
+    tmp_path: Path, keys: str, file: str, words: tuple[str, ...] | None
+) -> None:
+    (tmp_path / "c.yaml").write_text(file)
+    state = StateDirectory(tmp_path / "state")
+    state.create()
+    plan = plan_runs(state, [preset(tmp_path, f"working_directory: {tmp_path}\n{keys}")])[0].plan
+    assert msgspec.json.decode(msgspec.json.encode(plan), type=LaunchPlan) == plan
+    assert words is None or plan.argv[-2:] == words
+    assert "config" not in keys or not plan.config_changes
+
+
+def test_a_number_without_end_may_be_typed(tmp_path: Path) -> None:
+    path = tmp_path / "p.yaml"
+    path.write_text(
+        "launcher: command\ncommand: [a]\nparameters: {clip: {value: 1.0, maximum: 9}}\n"
+    )
+    assert (
+        load_preset(path, ["clip=-.inf"]).parameters == load_preset(path, ["clip=-inf"]).parameters
+    )
+    with pytest.raises(WrongInput):
+        load_preset(path, ["clip=inf"])
+    with pytest.raises(WrongInput):
+        load_preset(path, [f"clip={'9' * 400}"])
+
+
 def test_a_bracket_in_an_expression_is_no_warning(tmp_path: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -91,6 +146,28 @@ def test_a_bracket_in_an_expression_is_no_warning(tmp_path: Path) -> None:
 def test_a_preset_s_name_that_no_file_can_have(name: str) -> None:
     with pytest.raises(UnknownPreset):
         find_preset(name)
+
+
+def test_a_configuration_folder_that_cannot_be_looked_into_has_no_presets(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listed = [entry.name for entry in list_presets()]
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / ("x" * 300)))
+    assert set(listed) >= {entry.name for entry in list_presets()} >= {"example"}
+    with pytest.raises(FresnelError):
+        save_preset(preset(tmp_path, ""), "mine")
+
+
+def test_a_process_that_names_no_run_is_none_of_an_ended_one(tmp_path: Path) -> None:
+    state = StateDirectory(tmp_path / "state")
+    state.create()
+    with ExitStack() as stack:
+        for mark in ("x" * 5000, ".", "..", "../../etc"):
+            marked = {**os.environ, MARK: mark}
+            child = stack.enter_context(subprocess.Popen(["sleep", "60"], env=marked))
+            stack.callback(child.kill)
+            eventually(lambda mark=mark: mark in all_marks())
+        assert [found.verdict for found in check_leftovers(state)] == ["PASS"]
 
 
 def test_aliases_of_aliases_in_a_configuration_end(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from runners.host.files import expanded
 from runners.lifecycle.launch.placeholder_values import FilledTexts, LaunchInputs
 from runners.model.errors import WrongInput
-from runners.model.parameters import flagged
+from runners.model.parameters import ENDLESS, flagged, keepable
 from runners.model.spec import RunSpec
 from runners.presets.config_file import ConfigText, config_beside, read_config
 
@@ -77,7 +77,8 @@ def _replaced(spec: RunSpec, config: ConfigText) -> list[tuple[tuple[int, int], 
             raise WrongInput(
                 f"{parameter.name}: {config.path} has no key `{key}`", "correct the preset's config"
             )
-        before, value = config.values[key], _spell(parameter.value)
+        before, given = keepable(config.values[key]), parameter.value
+        value = _spell(float(given) if parameter.type == "float" and given in ENDLESS else given)
         # True is 1 to Python, and not to the program.
         same_kind = isinstance(before, bool) is isinstance(parameter.value, bool)
         if not (same_kind and before == parameter.value):

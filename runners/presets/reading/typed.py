@@ -3,6 +3,7 @@
 Written for its errors: msgspec's own name neither the place of a key in a mapping nor the nearest.
 """
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -149,7 +150,12 @@ def _decode_member(value: Any, kind: Any, key: KeyPath, stands_for_list: bool) -
         return origin(decode(item, inner[0], place) for item, place in items)
     if origin is dict:
         return {name: decode(item, inner[1], (*key, name)) for name, item in value.items()}
-    return float(value) if kind is float else value
+    if kind is not float:
+        return value
+    # inf and nan are no numbers to JSON, in which all of this is kept; nor is what a float exceeds.
+    if not abs(value) <= sys.float_info.max:
+        raise KeyMistake(key, f"expected a number with an end, got {value!r}")
+    return float(value)
 
 
 def _accepts(value: Any, kind: Any) -> bool:
