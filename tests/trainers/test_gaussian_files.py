@@ -276,3 +276,16 @@ def test_a_decoder_that_has_diverged_draws_nothing(tmp_path: Path) -> None:
         answer[0, 3, 3] = value
         with pytest.raises(SettingsError, match="a network answers numbers that are not finite"):
             depth_image(lambda _, answer=answer: answer, answer, 8, "a network")
+
+
+def test_an_onnxscript_of_another_time_than_torch_s_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def missing(*_: object, **__: object) -> None:
+        raise ModuleNotFoundError("No module named 'onnxscript._framework_apis.torch_2_11'")
+
+    monkeypatch.setattr(torch.onnx, "export", missing)
+    monkeypatch.setattr(export, "missing_packages", list)
+    monkeypatch.setitem(sys.modules, "onnxruntime", SimpleNamespace())
+    with pytest.raises(ExportError, match=r"torch_2_11'; .* pip install -U onnxscript"):
+        export_onnx(make_decoder(DecoderSettings(gaussians_per_patch=1)), tmp_path / "a.onnx")

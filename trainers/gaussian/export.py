@@ -106,6 +106,9 @@ def write_onnx(
         fixed = {"dynamo": True, "external_data": False, "verbose": False}
         try:
             torch.onnx.export(module.cpu(), shown, str(draft), **fixed, **more)
+        except ImportError as problem:
+            hint = "this PyTorch needs another onnxscript: pip install -U onnxscript"
+            raise ExportError(f"{problem}; {hint}") from problem
         except RuntimeError as problem:
             raise ExportError(str(problem).splitlines()[0]) from problem
         place = device or torch.device("cpu")

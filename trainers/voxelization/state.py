@@ -120,7 +120,8 @@ def load_published(path: Path) -> dict[str, Any]:
     if path.suffix == SUFFIX:
         weights, about = read_weights(path, "--model_file")
         return {**(about or {}), "state_dict": weights}
-    scalar = np._core.multiarray.scalar  # type: ignore[attr-defined]
+    core = getattr(np, "_core", None) or np.core  # NumPy 1 has it by the second name
+    scalar = core.multiarray.scalar
     allowed: list[Any] = [
         scalar,
         (scalar, "numpy.core.multiarray.scalar"),
