@@ -1,5 +1,6 @@
 """Lines as programs print them, and what they mean: with the traps of each."""
 
+import json
 import math
 import signal
 import time
@@ -707,3 +708,11 @@ def test_no_line_keeps_what_was_read_so_far_from_being_kept(
 ) -> None:
     found, _ = read(text, reader)
     assert len(msgspec.msgpack.encode(found.state())) < 20_000
+
+
+def test_an_object_of_many_metrics_is_read_whole() -> None:
+    logged = {"step": 10, "loss": 0.5, **{f"critic/{i:03d}/mean": 0.25 for i in range(250)}}
+    _, samples = read(json.dumps(logged))
+    assert values(samples, "loss") == [(10, 0.5)] and len(samples[0].values) == 251
+    # Cut off, it is no object, and none of its numbers is read in half.
+    assert not values(read(json.dumps(logged)[:-7])[1], "loss")

@@ -136,9 +136,9 @@ class OutputReader:
             if int(rank["rank"]):
                 return ()
             line = rank["before"] + line[rank.end() :].removeprefix(b" ")
-        text = line[:_LONGEST].decode("utf-8", "replace")
-        # What the cut has split is no whole number any more.
-        text = (text if len(line) <= _LONGEST else text[: text.rfind(" ") + 1]).rstrip()
+        text = line.decode("utf-8", "replace").rstrip()
+        is_object = text.startswith(('{"', '{ "')) and text.endswith("}")
+        text = text if is_object else _cut(text)
         if not self._begun:
             # Only now: most programs have printed nothing yet when a panel opens, or write events.
             self._begun = True
@@ -156,6 +156,8 @@ class OutputReader:
         """Ask the specific readers, those in use first, then the general ones."""
         found: Sample | None = None
         is_guess = False
+        # A long object is for its own reader alone: others would look through it for ever.
+        whole, text = text, _cut(text)
         draws = "%|" in text
         # A `for … else` loop, because this runs for every reader and every line.
         for reader in self._readers:
@@ -164,7 +166,7 @@ class OutputReader:
                     break
             else:
                 continue
-            sample = reader.read(text)
+            sample = reader.read(whole if reader.name == "json" else text)
             if sample is None:
                 continue
             if sample is CLAIMED:
@@ -254,6 +256,11 @@ class OutputReader:
                 values={rule.rename.get(name, name): v for name, v in sample.values.items()}
             )
         return sample
+
+
+def _cut(text: str) -> str:
+    """A line's beginning; what the cut would split is no whole number any more."""
+    return text if len(text) <= _LONGEST else text[: text.rfind(" ", 0, _LONGEST) + 1].rstrip()
 
 
 def _split_behind_bar(text: str) -> tuple[str, ...]:
