@@ -18,7 +18,7 @@ from textual.widgets import Button, Input, OptionList, Static
 
 from runners.model.errors import FresnelError
 from tui.panel.hotkeys import hotkey, paging_keys
-from tui.panel.terminal.repainting import costs_nothing_unseen
+from tui.panel.terminal.repainting import panel_screen
 from tui.panel.widgets.launch.fields import FormField
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def _place_notices(screen: Screen[Any]) -> None:
         rack.styles.max_height = max(1, room)
 
 
-@costs_nothing_unseen
+@panel_screen
 class Dialog(ModalScreen[Result]):
     """A dialog, with the look that all of them have."""
 

@@ -20,7 +20,7 @@ from runners.state.layout import StateDirectory
 from runners.watch.metrics.judging import JudgeByMetric, next_judging
 from tui.panel.hotkeys import HintLine
 from tui.panel.screens.dialogs import SCREEN_STYLES
-from tui.panel.terminal.repainting import costs_nothing_unseen
+from tui.panel.terminal.repainting import panel_screen
 from tui.panel.widgets.metrics.chart_model import ChartModel, ChartPage
 from tui.panel.widgets.metrics.chart_request import (
     ChartOptions,
@@ -43,7 +43,7 @@ _LIST_FROM = 100
 _LINES = 2  # of words, above and below the charts
 
 
-@costs_nothing_unseen
+@panel_screen
 class MetricsScreen(Screen[None]):
     """Charts, runs, details; a thread reads and draws, this screen only shows."""
 

@@ -18,7 +18,7 @@ from tui.panel.hotkeys import HintLine
 from tui.panel.screen_keys import PICTURES_KEYS
 from tui.panel.screens.dialogs import SCREEN_STYLES
 from tui.panel.terminal.graphics import terminal_graphics
-from tui.panel.terminal.repainting import costs_nothing_unseen
+from tui.panel.terminal.repainting import panel_screen
 from tui.panel.theme.palette import run_colour
 from tui.panel.widgets.picture.box import PictureBox
 from tui.panel.widgets.picture.picture_source import PictureSource
@@ -30,7 +30,7 @@ _SEARCH_EVERY_S = 3.0
 _MOST_LOOKED_AT = 50
 
 
-@costs_nothing_unseen
+@panel_screen
 class PicturesScreen(Screen[None]):
     """One or two runs' pictures; a thread finds, decodes and paints them."""
 

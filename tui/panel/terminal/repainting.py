@@ -13,7 +13,7 @@ from rich.console import RenderableType
 from textual.color import Color
 from textual.content import Content
 from textual.filter import LineFilter
-from textual.geometry import Region
+from textual.geometry import Offset, Region
 from textual.screen import Screen
 from textual.strip import Strip
 from textual.widget import Widget
@@ -180,10 +180,16 @@ def _bring_notices_back(screen: Screen[Any]) -> None:
         notice.visible = True
 
 
-def costs_nothing_unseen(kind: type[ScreenKind]) -> type[ScreenKind]:
+def _text_at(screen: Screen[Any], x: int, y: int) -> tuple[Widget | None, Offset | None]:
+    widget, offset = Screen.get_widget_and_offset_at(screen, x, y)
+    return (widget, offset) if widget is not None and widget.parent is not None else (None, None)
+
+
+def panel_screen(kind: type[ScreenKind]) -> type[ScreenKind]:
     """Of a class of screens: one below another is painted only while that one is a dialog.
 
-    Its notices are not: the dialog has them, too, elsewhere.
+    Its notices are not: the dialog has them, too, elsewhere. And the mouse takes hold of no text
+    of a widget that went in this moment, such as a notice: Textual 8.2 would end with an error.
     """
     seen = inspect.getattr_static(Screen, "is_current").fget
 
@@ -192,12 +198,13 @@ def costs_nothing_unseen(kind: type[ScreenKind]) -> type[ScreenKind]:
         return bool(seen(screen)) and (app.screen is screen or app.screen.is_modal)
 
     kind.is_current = property(is_current)  # type: ignore[assignment,method-assign]
+    kind.get_widget_and_offset_at = _text_at  # type: ignore[method-assign]
     kind.on_screen_suspend = _hide_notices  # type: ignore[attr-defined]
     kind.on_screen_resume = _bring_notices_back  # type: ignore[attr-defined]
     return kind
 
 
-@costs_nothing_unseen
+@panel_screen
 class PaintedOnce(Screen[Result]):
     """A screen of which nothing is painted before `begin_to_paint`.
 
