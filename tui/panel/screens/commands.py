@@ -16,6 +16,7 @@ from tui.panel.command_log import CommandLog, Undone
 from tui.panel.screen_keys import COMMAND_KEYS
 from tui.panel.screens.dialogs import ListDialog
 from tui.panel.terminal.osc import describe_sent, osc52, send
+from tui.panel.widgets.choice_list import ChoiceList
 
 _SCRIPT = "fresnel-commands.sh"
 _SHOWN = 240
@@ -42,7 +43,7 @@ class CommandScreen(ListDialog[None]):
                 Option(_line(when, line, self.log_.undone.get(number)))
                 for number, (when, line) in enumerate(self.log_.lines)
             ]
-            yield OptionList(*options, id="commands", compact=True)
+            yield ChoiceList(*options, id="commands")
 
     def on_mount(self) -> None:
         """The newest is under the cursor."""

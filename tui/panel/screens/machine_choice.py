@@ -14,6 +14,7 @@ from textual.widgets.option_list import Option
 
 from tui.panel.hotkeys import hotkey
 from tui.panel.screens.dialogs import ListDialog
+from tui.panel.widgets.choice_list import ChoiceList
 from tui.views.safe import safe_cell
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ class MachineChoiceScreen(ListDialog[int | None]):
             dialog.border_title = "Launch on"
             dialog.border_subtitle = "Enter choose · Esc close"
             options = [Option(machine.line) for machine in self._machines]
-            yield OptionList(*options, id="launch-machines", compact=True)
+            yield ChoiceList(*options, id="launch-machines")
 
     def on_mount(self) -> None:
         """The present one is under the cursor."""

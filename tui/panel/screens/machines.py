@@ -14,6 +14,7 @@ from textual.widgets.option_list import Option
 
 from tui.panel.hotkeys import HintRows, hotkey, key_hints
 from tui.panel.screens.dialogs import ListDialog
+from tui.panel.widgets.choice_list import ChoiceList
 from tui.views.safe import safe_cell
 
 _EVERY_S = 1.0
@@ -54,7 +55,7 @@ class MachinesScreen(ListDialog[tuple[str, str] | None]):
         with Vertical(classes="dialog wide fit") as dialog:
             dialog.border_title = "Rented machines"
             dialog.border_subtitle = "Esc close"
-            yield OptionList(id="machines", compact=True)
+            yield ChoiceList(id="machines")
             hints = key_hints(self.BINDINGS)
             shown = [hint for hint in hints if hint[1] == _RETRY or not self._read_only]
             yield HintRows(shown, id="machine-keys")

@@ -19,6 +19,7 @@ from runners.diagnosis.verdict import Diagnosis, NotKnown
 from runners.model.run_ids import by_names
 from tui.panel.hotkeys import hotkey
 from tui.panel.screens.dialogs import ListDialog, is_open
+from tui.panel.widgets.choice_list import ChoiceList
 from tui.views.health.remedy_offer import RemedyOffer
 from tui.views.safe import safe_cell
 
@@ -52,7 +53,7 @@ class RemedyScreen(ListDialog[str | None]):
             dialog.border_subtitle = _KEYS
             with VerticalScroll(id="verdict", can_focus=False):
                 yield Static("reading its log…", id="verdict-text", markup=False)
-            yield OptionList(id="remedies", compact=True)
+            yield ChoiceList(id="remedies")
             with VerticalScroll(id="remedy-diff", can_focus=False):
                 yield Static(id="remedy-diff-text")
 

@@ -25,6 +25,7 @@ from runners.model.gpus import GpuReading
 from tui.panel.chosen_place import ChosenPlace
 from tui.panel.hotkeys import hotkey
 from tui.panel.screens.dialogs import PlaceForm, QuestionScreen, form_buttons, if_answered, is_open
+from tui.panel.widgets.choice_list import ChoiceList
 from tui.panel.widgets.launch.fields import FormField
 from tui.snapshot.questions import Question
 from tui.views.format import dollars, duration
@@ -51,7 +52,7 @@ class SessionScreen(PlaceForm):
             dialog.border_title = Content(f"Start a session{self.place.on}")
             dialog.border_subtitle = "Tab next field · F2 start · Esc close"
             yield Label("Price", classes="heading")
-            yield OptionList(id="prices", compact=True)
+            yield ChoiceList(id="prices")
             yield FormField("rate", "or a rate", "", "dollars per hour for the whole machine")
             yield FormField("gpus", "GPUs", "", "how many this machine has")
             yield FormField("budget", "budget", "", "dollars you mean to spend at most", "none")

@@ -18,6 +18,7 @@ from runners.state.layout import StateDirectory
 from tui.panel.hotkeys import hotkey
 from tui.panel.panel_memory import recall, remember
 from tui.panel.screens.dialogs import LineScreen, ListDialog, if_answered
+from tui.panel.widgets.choice_list import ChoiceList
 from tui.views.runs.run_sort import NAMED, SortKey, parse_sort
 from tui.views.runs.run_table import TableChoice
 
@@ -101,7 +102,7 @@ class SortScreen(ListDialog[str | None]):
         with Vertical(classes="dialog") as dialog:
             dialog.border_title = "Sort runs by"
             dialog.border_subtitle = "Enter sort, again: reversed · Space show as column · Esc"
-            yield OptionList(*map(self._line, self._columns), id="columns", compact=True)
+            yield ChoiceList(*map(self._line, self._columns), id="columns")
 
     def on_mount(self) -> None:
         """The present order is under the cursor."""
@@ -159,7 +160,7 @@ class ViewsScreen(ListDialog[SavedView | None]):
             dialog.border_title = "Views of the run table"
             dialog.border_subtitle = "Enter or digit show · s save · x delete · Esc close"
             yield Static("none saved yet: s saves filter, order and columns", id="no-views")
-            yield OptionList(id="views", compact=True)
+            yield ChoiceList(id="views")
 
     def on_mount(self) -> None:
         """Show what is saved."""

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, TypeVar
 
 from rich.console import RenderableType
+from textual.await_complete import AwaitComplete
 from textual.color import Color
 from textual.content import Content
 from textual.filter import LineFilter
@@ -185,11 +186,17 @@ def _text_at(screen: Screen[Any], x: int, y: int) -> tuple[Widget | None, Offset
     return (widget, offset) if widget is not None and widget.parent is not None else (None, None)
 
 
+def _dismiss(screen: Screen[Any], result: Any = None) -> AwaitComplete:
+    # Textual closes the topmost screen, whichever that is by now.
+    return Screen.dismiss(screen, result) if screen.is_active else AwaitComplete.nothing()
+
+
 def panel_screen(kind: type[ScreenKind]) -> type[ScreenKind]:
     """Of a class of screens: one below another is painted only while that one is a dialog.
 
-    Its notices are not: the dialog has them, too, elsewhere. And the mouse takes hold of no text
-    of a widget that went in this moment, such as a notice: Textual 8.2 would end with an error.
+    Its notices are not: the dialog has them, too, elsewhere. Keys and clicks that come all at once
+    end nothing, as they do with Textual 8.2: a screen closes once, and itself alone, and the mouse
+    takes hold of no text of a widget that went in this moment, such as a notice.
     """
     seen = inspect.getattr_static(Screen, "is_current").fget
 
@@ -199,6 +206,7 @@ def panel_screen(kind: type[ScreenKind]) -> type[ScreenKind]:
 
     kind.is_current = property(is_current)  # type: ignore[assignment,method-assign]
     kind.get_widget_and_offset_at = _text_at  # type: ignore[method-assign]
+    kind.dismiss = _dismiss  # type: ignore[method-assign]
     kind.on_screen_suspend = _hide_notices  # type: ignore[attr-defined]
     kind.on_screen_resume = _bring_notices_back  # type: ignore[attr-defined]
     return kind

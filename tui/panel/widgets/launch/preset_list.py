@@ -19,6 +19,7 @@ from runners.host.clock import age
 from runners.model.spec import GpuRequest, RunSpec
 from tui.panel.hotkeys import hotkey
 from tui.panel.terminal.key_order import hold_keys, release_keys
+from tui.panel.widgets.choice_list import ChoiceList
 from tui.panel.widgets.gpu.picker import spell_ids
 from tui.snapshot.feed import PanelSnapshot
 from tui.views.format import dollars, duration
@@ -75,7 +76,7 @@ class PresetList(Vertical):
     def compose(self) -> ComposeResult:
         """The line, the names."""
         yield _Filter(placeholder="type to filter: reading presets…", id="filter", compact=True)
-        names = OptionList(id="names", compact=True)
+        names = ChoiceList(id="names")
         # The line keeps the keys: letters filter at once while arrows move in the names.
         names.can_focus = False
         yield names
