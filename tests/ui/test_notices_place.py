@@ -4,7 +4,6 @@ import time
 from typing import Any
 
 import pytest
-from textual.events import MouseDown
 from textual.geometry import Region
 from textual.pilot import Pilot
 from textual.widgets import Button
@@ -105,21 +104,3 @@ async def test_no_notice_covers_the_last_lines_of_a_log(
                 log = app.screen.query_one(LogPane).region
                 last = Region(log.x, log.bottom - 5, log.width, 5)
                 assert not [toast for toast in toasts if last.overlaps(toast)]
-
-
-@pytest.mark.parametrize("keys", [(), ("n",), ("m",), ("dollar_sign",)])
-async def test_a_click_on_a_notice_that_goes_in_this_moment_ends_nothing(
-    keys: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("FRESNEL_GPUS", "none")
-    app = PanelApp(StateDirectory().create())
-    async with app.run_test(size=(120, 40), notifications=True) as pilot:
-        await pilot.press(*keys)
-        (region,) = await _told(pilot, LINE, 1)
-        x, y = region.offset + (4, 1)
-        toast, _ = app.screen.get_widget_at(x, y)
-        with monkeypatch.context() as removing:
-            # Out of the tree already, on the screen until the next layout.
-            removing.setattr(toast, "_parent", None)
-            await app.on_event(MouseDown(None, x, y, 0, 0, 1, False, False, False))
-        assert app.is_running

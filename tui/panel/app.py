@@ -29,6 +29,7 @@ from tui.panel.hotkeys import hotkey
 from tui.panel.notifications import MOST_NOTICES, changes_between, show_notification
 from tui.panel.panel_memory import remember
 from tui.panel.run_commands import RunCommands
+from tui.panel.screens.palette import OpensPalettes
 from tui.panel.terminal.driver import TerminalDriver
 from tui.panel.terminal.osc import desktop_notice, send
 from tui.panel.terminal.terminal_app import TerminalApp
@@ -55,7 +56,7 @@ _OWN_HELP = {
 """Textual's own commands that stay in the palette, in our words."""
 
 
-class PanelApp(TerminalApp):
+class PanelApp(OpensPalettes, TerminalApp):
     """The Textual application."""
 
     TITLE = "fresnel-tui"

@@ -10,7 +10,6 @@ from rich.text import Text
 from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.command import CommandPalette
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.content import Content
 from textual.screen import ModalScreen, Screen
@@ -77,9 +76,6 @@ class Dialog(ModalScreen[Result]):
     def _keep_free(self) -> None:
         """Notices never stand on the title, the first line or the buttons."""
         self.screen_layout_refresh_signal.subscribe(self, _place_notices)
-
-
-panel_screen(CommandPalette)
 
 
 class ListDialog(Dialog[Result]):

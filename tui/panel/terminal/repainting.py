@@ -188,7 +188,7 @@ def _text_at(screen: Screen[Any], x: int, y: int) -> tuple[Widget | None, Offset
 
 def _dismiss(screen: Screen[Any], result: Any = None) -> AwaitComplete:
     # Textual closes the topmost screen, whichever that is by now.
-    return Screen.dismiss(screen, result) if screen.is_active else AwaitComplete.nothing()
+    return Screen.dismiss(screen, result) if screen.is_active else AwaitComplete()
 
 
 def panel_screen(kind: type[ScreenKind]) -> type[ScreenKind]:
@@ -205,8 +205,8 @@ def panel_screen(kind: type[ScreenKind]) -> type[ScreenKind]:
         return bool(seen(screen)) and (app.screen is screen or app.screen.is_modal)
 
     kind.is_current = property(is_current)  # type: ignore[assignment,method-assign]
-    kind.get_widget_and_offset_at = _text_at  # type: ignore[method-assign]
-    kind.dismiss = _dismiss  # type: ignore[method-assign]
+    kind.get_widget_and_offset_at = _text_at  # type: ignore[assignment,method-assign]
+    kind.dismiss = _dismiss  # type: ignore[assignment,method-assign]
     kind.on_screen_suspend = _hide_notices  # type: ignore[attr-defined]
     kind.on_screen_resume = _bring_notices_back  # type: ignore[attr-defined]
     return kind

@@ -2,13 +2,12 @@
 
 from typing import Any
 
-from textual.command import CommandList
 from textual.events import Click
 from textual.widgets import OptionList
 
 
-def _ignore_a_stale_click(choices: OptionList, event: Click) -> None:
-    # What was clicked at is as it was painted; the lines may be fewer by now.
+def ignore_a_stale_click(choices: OptionList, event: Click) -> None:
+    """What was clicked at is as it was painted; the lines may be fewer by now."""
     if event.style.meta.get("option", 0) >= choices.option_count:
         event.prevent_default()
 
@@ -16,10 +15,7 @@ def _ignore_a_stale_click(choices: OptionList, event: Click) -> None:
 class ChoiceList(OptionList):
     """One line for each choice; a click on one that has just gone chooses nothing."""
 
-    on_click = _ignore_a_stale_click
+    on_click = ignore_a_stale_click
 
     def __init__(self, *choices: Any, id: str) -> None:
         super().__init__(*choices, id=id, compact=True)
-
-
-CommandList.on_click = _ignore_a_stale_click  # type: ignore[attr-defined]

@@ -1,0 +1,85 @@
+"""Keys and clicks that come all at once, as over a slow line: none acts on what has gone meanwhile."""
+
+import pytest
+from rich.style import Style
+from textual.command import CommandList, CommandPalette
+from textual.events import Click, MouseDown
+from textual.widgets import OptionList
+
+from runners.state.layout import StateDirectory
+from tests.ui.waiting import until
+from tui.panel.app import PanelApp
+from tui.panel.screens.help import HelpScreen
+from tui.panel.screens.launch import LaunchScreen
+
+
+@pytest.fixture
+def app(monkeypatch: pytest.MonkeyPatch) -> PanelApp:
+    """A panel without GPUs or runs."""
+    monkeypatch.setenv("FRESNEL_GPUS", "none")
+    return PanelApp(StateDirectory().create())
+
+
+@pytest.mark.parametrize("keys", [(), ("n",), ("m",), ("dollar_sign",)])
+async def test_a_click_on_a_notice_that_goes_in_this_moment_ends_nothing(
+    keys: tuple[str, ...], app: PanelApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with app.run_test(size=(120, 40), notifications=True) as pilot:
+        await pilot.press(*keys)
+        app.notify("done", timeout=600)
+        await until(pilot, lambda: any(toast.region for toast in app.screen.query("Toast")))
+        x, y = app.screen.query_one("Toast").content_region.offset
+        toast, _ = app.screen.get_widget_at(x, y)
+        with monkeypatch.context() as removing:
+            # Out of the tree already, on the screen until the next layout.
+            removing.setattr(toast, "_parent", None)
+            await app.on_event(MouseDown(None, x, y, 0, 0, 1, False, False, False))
+        assert app.is_running
+
+
+@pytest.mark.parametrize("key", ["ctrl+p", "n"])
+async def test_a_dialog_closes_once_and_no_other_with_it(key: str, app: PanelApp) -> None:
+    async with app.run_test() as pilot:
+        await pilot.press(key)
+        await until(pilot, lambda: isinstance(app.screen, (CommandPalette, LaunchScreen)))
+        dialog = app.screen
+        dialog.dismiss(None)
+        dialog.dismiss(None)
+        assert app.screen is app.cockpit
+        await pilot.press("question_mark")
+        await until(pilot, lambda: isinstance(app.screen, HelpScreen))
+        dialog.dismiss(None)
+        assert isinstance(app.screen, HelpScreen)
+
+
+@pytest.mark.parametrize(("key", "kind"), [("ctrl+p", CommandList), ("n", OptionList)])
+async def test_a_click_on_a_line_that_has_gone_chooses_nothing(
+    key: str, kind: type[OptionList], app: PanelApp
+) -> None:
+    async with app.run_test() as pilot:
+        await pilot.press(key)
+        await until(pilot, lambda: bool(app.screen.query(kind)))
+        choices, dialog = app.screen.query_one(kind), app.screen
+        await until(pilot, lambda: choices.option_count > 1)
+        style = Style.from_meta({"option": choices.option_count})
+        at = choices.region.offset
+        choices.post_message(Click(choices, 1, 1, 0, 0, 1, False, False, False, *at, style))
+        await until(pilot, lambda: choices.message_queue_size == 0)
+        await pilot.pause()
+        assert app.is_running and app.screen is dialog
+
+
+async def test_a_search_that_finds_its_palette_closed_ends_nothing(app: PanelApp) -> None:
+    async with app.run_test() as pilot:
+        await pilot.press("ctrl+p")
+        await until(pilot, lambda: isinstance(app.screen, CommandPalette))
+        palette = app.screen
+
+        async def search() -> None:
+            await palette.query_one(CommandList).remove()
+            palette.query_one(CommandList)
+
+        worker = palette.run_worker(search())
+        await until(pilot, lambda: worker.is_finished)
+        await pilot.pause()
+        assert worker.error is not None and app.is_running
