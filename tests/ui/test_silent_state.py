@@ -42,7 +42,7 @@ def test_whoever_types_is_told_and_can_leave(window: Tmux, tmp_path: Path) -> No
         window.press("q")
         window.wait_for(PROMPT)
         assert window.ask(MODES) == "0 1 0 0 0"
-    window.press(f"clear; stty -a > after; cmp after {tmp_path}/before && echo as before", "Enter")
+    window.press(f"clear; stty -a | cmp - {tmp_path}/before && echo as before", "Enter")
     window.wait_for("^as before")
 
 
