@@ -29,7 +29,6 @@ from tui.panel.hotkeys import hotkey
 from tui.panel.notifications import MOST_NOTICES, changes_between, show_notification
 from tui.panel.panel_memory import remember
 from tui.panel.run_commands import RunCommands
-from tui.panel.screens.palette import OpensPalettes
 from tui.panel.terminal.driver import TerminalDriver
 from tui.panel.terminal.osc import desktop_notice, send
 from tui.panel.terminal.terminal_app import TerminalApp
@@ -56,7 +55,7 @@ _OWN_HELP = {
 """Textual's own commands that stay in the palette, in our words."""
 
 
-class PanelApp(OpensPalettes, TerminalApp):
+class PanelApp(TerminalApp):
     """The Textual application."""
 
     TITLE = "fresnel-tui"
@@ -171,6 +170,21 @@ class PanelApp(OpensPalettes, TerminalApp):
         for command in super().get_system_commands(screen):
             if command.title in _OWN_HELP:
                 yield command._replace(help=_OWN_HELP[command.title])
+
+    def action_command_palette(self) -> None:
+        """Everything by its name."""
+        from tui.panel.screens.palette import Palette
+
+        if not isinstance(self.screen, Palette):
+            self.push_screen(Palette())
+
+    def search_themes(self) -> None:
+        """The palette with the themes alone."""
+        from textual.theme import ThemeProvider
+
+        from tui.panel.screens.palette import Palette
+
+        self.push_screen(Palette(providers=[ThemeProvider], placeholder="Search for themes…"))
 
     @work(exclusive=True)
     async def _watch(self) -> None:

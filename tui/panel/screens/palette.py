@@ -2,9 +2,7 @@
 
 from typing import Any
 
-from textual.app import App
 from textual.command import CommandList, CommandPalette
-from textual.theme import ThemeProvider
 from textual.worker import Worker
 
 from tui.panel.terminal.repainting import panel_screen
@@ -20,16 +18,3 @@ class Palette(CommandPalette):
     def run_worker(self, work: Any, *options: Any, **named: Any) -> Worker[Any]:
         """As any screen does."""
         return super().run_worker(work, *options, **named | {"exit_on_error": False})
-
-
-class OpensPalettes(App[Any]):
-    """An application of which this is the palette."""
-
-    def action_command_palette(self) -> None:
-        """Open it."""
-        if not Palette.is_open(self):
-            self.push_screen(Palette(id="--command-palette"))
-
-    def search_themes(self) -> None:
-        """Open one with the themes alone."""
-        self.push_screen(Palette(providers=[ThemeProvider], placeholder="Search for themes…"))
