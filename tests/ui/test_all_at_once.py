@@ -83,3 +83,19 @@ async def test_a_search_that_finds_its_palette_closed_ends_nothing(app: PanelApp
         await until(pilot, lambda: worker.is_finished)
         await pilot.pause()
         assert worker.error is not None and app.is_running
+
+
+@pytest.mark.parametrize("key", ["ctrl+p", "n"])
+async def test_a_list_without_room_moves_by_no_page(key: str, app: PanelApp) -> None:
+    async with app.run_test() as pilot:
+        await pilot.press(key)
+        await until(pilot, lambda: bool(app.screen.query(OptionList)))
+        choices = app.screen.query(OptionList).first()
+        await until(pilot, lambda: choices.option_count > 1)
+        choices.highlighted = 1
+        choices.styles.width = 0
+        await until(pilot, lambda: not choices.scrollable_content_region)
+        choices.replace_option_prompt_at_index(0, "another")
+        choices.action_page_down()
+        choices.action_page_up()
+        assert choices.highlighted == 1

@@ -6,9 +6,9 @@ from textual.command import CommandList, CommandPalette
 from textual.worker import Worker
 
 from tui.panel.terminal.repainting import panel_screen
-from tui.panel.widgets.choice_list import ignore_a_stale_click
+from tui.panel.widgets.choice_list import acts_on_what_is_seen
 
-CommandList.on_click = ignore_a_stale_click  # type: ignore[attr-defined]
+acts_on_what_is_seen(CommandList)
 
 
 @panel_screen
