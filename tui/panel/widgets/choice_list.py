@@ -16,12 +16,12 @@ def _ignore_a_stale_click(choices: OptionList, event: Click) -> None:
 
 def _page_up(choices: OptionList) -> None:
     if choices.scrollable_content_region:
-        OptionList.action_page_up(choices)
+        OptionList.action_page_up(choices)  # type: ignore[no-untyped-call]
 
 
 def _page_down(choices: OptionList) -> None:
     if choices.scrollable_content_region:
-        OptionList.action_page_down(choices)
+        OptionList.action_page_down(choices)  # type: ignore[no-untyped-call]
 
 
 def acts_on_what_is_seen(kind: type[ListKind]) -> type[ListKind]:
