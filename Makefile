@@ -140,7 +140,7 @@ bench: $(STAMP)
 guides: $(STAMP)
 	$(BIN)/python -m tests.guides --walk --workers $(WORKERS)
 
-# A night's worth of damaged files for every reader; make test takes 2,000.
+# A night's worth of damaged files for every reader, and of random keys; make test takes 2,000.
 FUZZ ?= 100000
 fuzz: $(STAMP)
 	FRESNEL_FUZZ=$(FUZZ) $(BIN)/python -m pytest -n $(WORKERS) --timeout 0 tests/fuzz

@@ -1,5 +1,8 @@
 """Keys and clicks that come all at once, as over a slow line: none acts on what has gone meanwhile."""
 
+from contextlib import nullcontext
+from importlib.util import find_spec
+
 import pytest
 from rich.style import Style
 from textual.command import CommandList, CommandPalette
@@ -11,6 +14,7 @@ from tests.ui.waiting import until
 from tui.panel.app import PanelApp
 from tui.panel.screens.help import HelpScreen
 from tui.panel.screens.launch import LaunchScreen
+from tui.panel.terminal.graphics import Graphics, terminal_graphics
 
 
 @pytest.fixture
@@ -99,3 +103,16 @@ async def test_a_list_without_room_moves_by_no_page(key: str, app: PanelApp) -> 
         choices.action_page_down()
         choices.action_page_up()
         assert choices.highlighted == 1
+
+
+@pytest.mark.skipif(find_spec("textual_image") is None, reason="the extra `pictures` shows them")
+def test_keys_that_a_terminal_s_answer_is_mixed_with_end_nothing(
+    app: PanelApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def answer() -> object:
+        return int("<2")  # a click's
+
+    monkeypatch.setattr("tui.panel.terminal.graphics._known", [])
+    monkeypatch.setattr("textual_image._terminal.get_cell_size", answer)
+    monkeypatch.setattr(app, "suspend", nullcontext)
+    assert terminal_graphics(app) is Graphics.BLOCKS

@@ -50,7 +50,8 @@ def _ask(app: App[Any]) -> Graphics:
         with app.suspend():
             library = import_module("textual_image.renderable")
             import_module("textual_image._terminal").get_cell_size()
-    except (SuspendNotSupported, ImportError):
+    except (SuspendNotSupported, ImportError, ValueError):
+        # ValueError: what somebody typed meanwhile was taken for the answer.
         return Graphics.BLOCKS
     for name, way in _CLASSES.items():
         # The library calls the class that fits this terminal `Image`.
