@@ -50,8 +50,9 @@ def test_once_it_answers_the_panel_goes_on_and_nothing_typed_meanwhile_is_done(
     window: Tmux,
 ) -> None:
     with silent_folder(StateDirectory().root):
-        window.press("n")
+        window.press("Down")  # of no use here, whether it is still taken in or not
         window.wait_for(TOLD)
+        window.press("n")
         window.press("?")
     window.wait_gone(TOLD)
     window.wait_for(NO_RUNS)
