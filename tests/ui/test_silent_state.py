@@ -50,9 +50,11 @@ def test_once_it_answers_the_panel_goes_on_and_nothing_typed_meanwhile_is_done(
     window: Tmux,
 ) -> None:
     with silent_folder(StateDirectory().root):
-        window.press("Down")  # of no use here, whether it is still taken in or not
-        window.wait_for(TOLD)
         window.press("n")
+        window.wait_for(TOLD)
         window.press("?")
     window.wait_gone(TOLD)
+    # What was asked for before opens; one Escape closes it, and no help is above it.
+    window.wait_for("Launch a run")
+    window.press("Escape")
     window.wait_for(NO_RUNS)
