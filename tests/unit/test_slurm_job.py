@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -37,7 +38,22 @@ from runners.state.records import plan_fields, record_fields
 from tests.support import eventually, make_plan, make_run
 from tui.views.runs.job_text import job_pairs
 
+StandIn = Callable[[str, str], None]
+
 _INSIDE = {"SLURM_JOB_ID": "12", "SLURMD_NODENAME": "n1"}
+
+
+@pytest.fixture
+def stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StandIn:
+    """Puts a shell script in the place of a program of Slurm."""
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+
+    def put(name: str, script: str) -> None:
+        path = tmp_path / name
+        path.write_text(f"#!/bin/sh\n{script}\n")
+        path.chmod(0o700)
+
+    return put
 
 
 @pytest.mark.parametrize(
@@ -153,13 +169,10 @@ def test_a_run_that_waits_anew_is_not_judged_by_the_attempt_before(
 
 @pytest.mark.parametrize("word", ["FAILED", "COMPLETED", "NODE_FAIL", ""])
 def test_a_run_whose_job_does_not_come_back_ended_with_its_last_attempt(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, word: str
+    tmp_path: Path, stand_in: StandIn, word: str
 ) -> None:
     """Its program may have finished when Slurm put it back: its job's end is no failure of it."""
-    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-    answer = tmp_path / "sacct"
-    answer.write_text(f"#!/bin/sh\n[ -z '{word}' ] || echo '{word}|12|demo'\n")
-    answer.chmod(0o700)
+    stand_in("sacct", f"[ -z '{word}' ] || echo '{word}|12|demo'")
     run = StateDirectory(tmp_path / "state").create().run("20261123-020750-demo-7f3a")
     run.path.mkdir(parents=True)
     run.job.write_text(json.dumps({"name": "demo", "submitted": 1.0, "id": "12"}))
@@ -194,14 +207,9 @@ def test_a_job_that_is_taken_away_before_its_attempt_begins(
         assert recorded["ending"]["job_end"] is JobEnd.PREEMPTED
 
 
-def test_a_job_that_its_node_could_not_start_says_why(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_job_that_its_node_could_not_start_says_why(tmp_path: Path, stand_in: StandIn) -> None:
     """Slurm 24.11.5 cancels it in root's name; slurmstepd's reason stands in the job's log only."""
-    sacct = tmp_path / "sacct"
-    sacct.write_text("#!/bin/sh\necho 'CANCELLED by 0|11|demo'\n")
-    sacct.chmod(0o700)
-    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    stand_in("sacct", "echo 'CANCELLED by 0|11|demo'")
     run = StateDirectory(tmp_path / "state").create().run("20261123-020750-demo-7f3a")
     run.path.mkdir(parents=True)
     run.home.slurm.mkdir()
@@ -217,17 +225,11 @@ def test_a_job_that_its_node_could_not_start_says_why(
     assert ending["detail"].endswith("container_g_join failed: 11")
 
 
-def test_of_jobs_of_one_number_that_of_the_name_is_meant(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_of_jobs_of_one_number_that_of_the_name_is_meant(stand_in: StandIn) -> None:
     """As sacct of 24.11.5 tells of them after a reset of the controller, if asked for all."""
-    sacct = tmp_path / "sacct"
-    sacct.write_text(
-        "#!/bin/sh\ncase $* in *--duplicates*) echo 'CANCELLED|68|one';; esac\n"
-        "echo 'FAILED|68|two'\n"
+    stand_in(
+        "sacct", "case $* in *--duplicates*) echo 'CANCELLED|68|one';; esac\necho 'FAILED|68|two'"
     )
-    sacct.chmod(0o700)
-    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     assert end_of_job("68", "one")[0] is JobEnd.CANCELLED
     assert end_of_job("68", "two")[0] is JobEnd.FAILED
 
@@ -243,16 +245,14 @@ def test_a_stop_of_slurm_s_is_forgotten_with_its_job_and_a_person_s_is_not(tmp_p
 
 @pytest.mark.parametrize(("on", "state"), [(("time_limit",), "queued"), (("failure",), "stopped")])
 def test_a_run_whose_supervisor_ended_with_its_job_at_the_limit_begins_anew(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, on: tuple[RestartReason, ...], state: str
+    tmp_path: Path, stand_in: StandIn, on: tuple[RestartReason, ...], state: str
 ) -> None:
     """Whoever looks next has the job put back, where the rule says so."""
     for tool, body in (
         ("sacct", "echo 'TIMEOUT|12|demo'"),
         ("scontrol", f"echo $* >{tmp_path}/asked"),
     ):
-        (tmp_path / tool).write_text(f"#!/bin/sh\n{body}\n")
-        (tmp_path / tool).chmod(0o700)
-    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+        stand_in(tool, body)
     run = StateDirectory(tmp_path / "state").create().run("20261123-020750-demo-7f3a")
     run.path.mkdir(mode=0o700)
     plan = make_plan(run.id, phase="final", restart=RestartRule(times=1, on=on))
@@ -289,12 +289,9 @@ def test_a_run_begins_anew_after_the_ends_that_its_rule_names(
 
 
 def test_a_run_whose_job_cannot_be_put_back_has_ended_and_says_why(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, stand_in: StandIn
 ) -> None:
-    scontrol = tmp_path / "scontrol"
-    scontrol.write_text("#!/bin/sh\necho disabled >&2\nexit 1\n")
-    scontrol.chmod(0o700)
-    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    stand_in("scontrol", "echo disabled >&2\nexit 1")
     run = StateDirectory(tmp_path / "state").create().run("20261123-020750-demo-7f3a")
     run.path.mkdir(parents=True)
     run.job.write_text(json.dumps({"name": "demo", "submitted": 1.0, "id": "12"}))
@@ -307,13 +304,10 @@ def test_a_run_whose_job_cannot_be_put_back_has_ended_and_says_why(
 
 
 def test_a_job_that_could_not_see_the_state_folder_says_so(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, stand_in: StandIn
 ) -> None:
     """Slurm says no more than that it failed."""
-    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-    answer = tmp_path / "sacct"
-    answer.write_text("#!/bin/sh\necho 'FAILED|12|demo'\n")
-    answer.chmod(0o700)
+    stand_in("sacct", "echo 'FAILED|12|demo'")
     run = StateDirectory(tmp_path / "state").create().run("20261123-020750-demo-7f3a")
     run.path.mkdir(parents=True)
     run.home.slurm.mkdir()
@@ -349,25 +343,19 @@ def test_a_job_that_could_not_see_the_state_folder_says_so(
     ],
 )
 def test_all_that_a_refusal_says_is_said(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: str, told: str
+    tmp_path: Path, stand_in: StandIn, answer: str, told: str
 ) -> None:
-    sbatch = tmp_path / "sbatch"
-    sbatch.write_text(f'#!/bin/sh\ncat >&2 <<"E"\n{answer}\nE\nexit 1\n')
-    sbatch.chmod(0o700)
-    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    stand_in("sbatch", f'cat >&2 <<"E"\n{answer}\nE\nexit 1\n')
     with pytest.raises(DeniedError) as refused:
         submit.submit_script(StateDirectory(tmp_path), tmp_path / "script")
     assert refused.value.message.endswith(f": {told}")
 
 
 def test_what_a_site_says_of_a_job_that_it_takes_is_kept_with_its_number(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, stand_in: StandIn
 ) -> None:
     """Its rules say it beside the number, a wrapper of sbatch before it."""
-    sbatch = tmp_path / "sbatch"
-    sbatch.write_text("#!/bin/sh\necho verified\necho '12;west'\necho 'sbatch: warned' >&2\n")
-    sbatch.chmod(0o700)
-    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    stand_in("sbatch", "echo verified\necho '12;west'\necho 'sbatch: warned' >&2")
     state = StateDirectory(tmp_path / "state").create()
     run = state.run("20261120-101500-demo-7f3a")
     run.path.mkdir()

@@ -31,6 +31,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from trainers.cascade.config import Config
 from trainers.cascade.losses import physics_error
 from trainers.cascade.metrics import volume_metrics
 from trainers.cascade.patients import (
@@ -152,6 +153,28 @@ def read_views(
     )
 
 
+def tell_physics(mean: Tensor, integrals: Tensor, affine: np.ndarray, config: Config) -> None:
+    """Print how far the line integrals of a volume (1,D,H,W) are off the ones that were given."""
+    size = mean.shape[-1]
+    wanted = fit(integrals, (size, size))
+    lengths = [np.linalg.norm(affine[:3, axis]) for axis in (1, 2, 0)]
+    spacing = torch.tensor(lengths)[None].float()
+    error = float(physics_error(mean[None], wanted, config.views, spacing, config.geometry))
+    print(f"X-rays       the volume's line integrals are {100 * error:.1f} % off the ones given")
+
+
+def tell_truth(mean: Tensor, truth: np.ndarray) -> Tensor:
+    """Print how near a volume (1,D,H,W) is to the CT in HU; return that as it was compared."""
+    size = mean.shape[-1]
+    wanted = unit_from_hu(fit(torch.from_numpy(truth)[None, None], (size,) * 3))[0]
+    values = volume_metrics(mean, wanted)
+    print(
+        f"against CT   PSNR {values['psnr']:.2f} dB, SSIM {values['ssim']:.4f},"
+        f" MAE {values['mae_hu']:.1f} HU in the window [-1024, 1024] HU"
+    )
+    return wanted
+
+
 def sample(settings: argparse.Namespace) -> int:
     """Sample as the settings say and return the exit code. Raises SettingsError."""
     if not settings.output.name.endswith((".nii", ".nii.gz")):
@@ -192,24 +215,11 @@ def sample(settings: argparse.Namespace) -> int:
     print(
         f"deviation    {spread_path}, {spread.mean():.1f} HU on average, {spread.max():.0f} at most"
     )
-    shown = {"sampled": mean}
     if integrals is not None:
-        wanted = fit(integrals, (size, size))
-        spacing = torch.tensor([np.linalg.norm(affine[:3, axis]) for axis in (1, 2, 0)])[
-            None
-        ].float()
-        error = float(physics_error(mean[None], wanted, config.views, spacing, config.geometry))
-        print(
-            f"X-rays       the volume's line integrals are {100 * error:.1f} % off the ones given"
-        )
+        tell_physics(mean, integrals, affine, config)
+    shown = {"sampled": mean}
     if truth is not None:
-        wanted = unit_from_hu(fit(torch.from_numpy(truth)[None, None], (size,) * 3))[0]
-        values = volume_metrics(mean, wanted)
-        shown = {"CT": wanted, **shown}
-        print(
-            f"against CT   PSNR {values['psnr']:.2f} dB, SSIM {values['ssim']:.4f},"
-            f" MAE {values['mae_hu']:.1f} HU in the window [-1024, 1024] HU"
-        )
+        shown = {"CT": tell_truth(mean, truth), **shown}
     write_comparison(picture, shown, f"{settings.output.name}: mean of {settings.samples} draws")
     print(f"picture      {picture}")
     events = EventLog(run_directory())
