@@ -89,6 +89,17 @@ def test_what_is_not_set_is_an_empty_field_and_is_emptied_again(show: Show, file
     assert settings.unattended.commands is None
 
 
+def test_an_editor_that_is_not_installed_leaves_the_terminal_to_the_panel(show: Show) -> None:
+    """It took no key any more, nor painted anything."""
+    panel = show(EDITOR="no-such-editor")
+    panel.press(",")
+    panel.wait_for(SETTINGS)
+    panel.press("\x1b[17~")
+    panel.wait_for(r"set \$EDITOR")
+    panel.press("Escape")
+    panel.wait_gone(SETTINGS)
+
+
 def test_ctrl_c_in_a_program_that_has_the_terminal_ends_that_program_alone(show: Show) -> None:
     """The panel came back, and ended with the next turn of its loop."""
     panel = show(EDITOR="sh -c 'echo lent; exec sleep 600'")

@@ -104,13 +104,18 @@ class TerminalApp(InOrder, Driven):
     @contextmanager
     def suspend(self) -> Iterator[None]:
         """Lend the terminal to another program: Ctrl+C there is not meant for the panel."""
+        failed: Exception | None = None
         with super().suspend():
             # A handler and not SIG_IGN, which that program would inherit.
             before = signal.signal(signal.SIGINT, lambda *_: None)
             try:
                 yield
+            except Exception as error:  # noqa: BLE001 - Textual takes the terminal back without one only
+                failed = error
             finally:
                 signal.signal(signal.SIGINT, before)
+        if failed is not None:
+            raise failed
 
     def action_suspend_process(self) -> None:
         """Give the terminal back to the shell until `fg`, where there is one to say it."""
