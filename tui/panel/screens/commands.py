@@ -6,7 +6,6 @@ from typing import ClassVar
 from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.containers import Vertical
 from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
@@ -14,7 +13,7 @@ from runners.host.clock import local_time
 from runners.host.files import current_folder
 from tui.panel.command_log import CommandLog, Undone
 from tui.panel.screen_keys import COMMAND_KEYS
-from tui.panel.screens.dialogs import ListDialog
+from tui.panel.screens.dialogs import ListDialog, dialog_box
 from tui.panel.terminal.osc import describe_sent, osc52, send
 from tui.panel.widgets.choice_list import ChoiceList
 
@@ -34,9 +33,8 @@ class CommandScreen(ListDialog[None]):
 
     def compose(self) -> ComposeResult:
         """The commands, newest last."""
-        with Vertical(classes="dialog") as dialog:
-            dialog.border_title = "This session's actions as commands"
-            dialog.border_subtitle = "y copy · w write a script · Esc close"
+        keys = "y copy · w write a script · Esc close"
+        with dialog_box("This session's actions as commands", keys):
             if not self.log_.lines:
                 yield Static("nothing yet: launching and stopping runs will stand here")
             options = [

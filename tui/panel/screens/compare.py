@@ -9,11 +9,10 @@ from typing import ClassVar
 from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.content import Content
 from textual.widgets import Static
 
 from tui.panel.hotkeys import hotkey
-from tui.panel.screens.dialogs import Dialog, PageScroll
+from tui.panel.screens.dialogs import Dialog, PageScroll, dialog_box
 from tui.views.format import cells_of, fitted
 from tui.views.runs.comparison import Comparison, compare, label_of
 from tui.views.runs.comparison_text import agreements, tables_of
@@ -55,9 +54,8 @@ class CompareScreen(Dialog[None]):
 
     def compose(self) -> ComposeResult:
         """One text that scrolls both ways."""
-        with PageScroll(classes="dialog wide") as dialog:
-            dialog.border_title = Content(f"{self._count} runs compared")
-            dialog.border_subtitle = "a all settings · b baseline · Esc closes"
+        title, keys = f"{self._count} runs compared", "a all settings · b baseline · Esc closes"
+        with dialog_box(title, keys, "wide", scrolls=True):
             yield Static("reading…", id="comparison")
 
     def take(self, compared: ComparedRuns) -> None:

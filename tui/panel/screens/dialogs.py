@@ -119,6 +119,15 @@ class PageScroll(VerticalScroll, ScrollsByKeys):
     BINDINGS: ClassVar[list[BindingType]] = TEXT_KEYS
 
 
+def dialog_box(
+    title: str, keys: str = "", look: str = "", scrolls: bool = False
+) -> Vertical | PageScroll:
+    """The box around a dialog, words in its border: what stands in them is no markup."""
+    box = (PageScroll if scrolls else Vertical)(classes=f"dialog {look}")
+    box.border_title, box.border_subtitle = Content(title), Content(keys)
+    return box
+
+
 def form_buttons(verb: str, button_id: str) -> ComposeResult:
     """The last line of a form: what it is for, and closing it."""
     with Horizontal(classes="buttons"):
@@ -186,8 +195,7 @@ class QuestionScreen(Dialog[bool]):
 
     def compose(self) -> ComposeResult:
         """What would happen, two buttons."""
-        with Vertical(classes="dialog") as dialog:
-            dialog.border_title = Content(self._title)
+        with dialog_box(self._title):
             yield Static(Text(self._text))
             with Horizontal(classes="buttons"):
                 yield Button(f"{self._yes} (y)", id="yes", variant="warning", compact=True)
@@ -223,9 +231,7 @@ class LineScreen(Dialog[str | None]):
 
     def compose(self) -> ComposeResult:
         """What is asked for, the line, what is wrong with it."""
-        with Vertical(classes="dialog") as dialog:
-            dialog.border_title = Content(self._title)
-            dialog.border_subtitle = "Enter accept · Esc close"
+        with dialog_box(self._title, "Enter accept · Esc close"):
             yield Static(Text(self._text))
             yield Input(value=self._value, placeholder=self._hint, compact=True, id="line")
             yield Static(id="wrong")

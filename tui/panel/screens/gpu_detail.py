@@ -17,7 +17,7 @@ from runners.gpus.usage import RECENT_S, read_recent
 from runners.model.gpus import GpuSample, GpuSnapshot
 from runners.state.layout import StateDirectory
 from tui.panel.hotkeys import hotkey
-from tui.panel.screens.dialogs import Dialog, PageScroll
+from tui.panel.screens.dialogs import Dialog, dialog_box
 from tui.panel.theme.palette import run_colour
 from tui.panel.widgets.named_lines import NamedLines
 from tui.snapshot.feed import PanelSnapshot
@@ -67,8 +67,7 @@ class GpuDetailScreen(Dialog[None]):
 
     def compose(self) -> ComposeResult:
         """One text that scrolls."""
-        with PageScroll(classes="dialog") as dialog:
-            dialog.border_subtitle = "← → other GPUs · Esc closes"
+        with dialog_box("GPUs", "← → other GPUs · Esc closes", scrolls=True):
             yield Static(id="gpu-detail")
 
     async def on_mount(self) -> None:

@@ -11,8 +11,6 @@ from rich.text import Text
 from textual import on
 from textual.app import App, ComposeResult
 from textual.binding import BindingType
-from textual.containers import Vertical
-from textual.content import Content
 from textual.widgets import Button, Input, Static
 
 from runners.guard.request import GuardRequest, length_of, request_flags, request_of, rule_from
@@ -21,7 +19,14 @@ from runners.lifecycle.control.fetched import Unfetched
 from runners.model.errors import FresnelError, WrongInput
 from tui.panel.chosen_place import ChosenPlace
 from tui.panel.hotkeys import hotkey
-from tui.panel.screens.dialogs import LineScreen, PlaceForm, form_buttons, if_answered, is_open
+from tui.panel.screens.dialogs import (
+    LineScreen,
+    PlaceForm,
+    dialog_box,
+    form_buttons,
+    if_answered,
+    is_open,
+)
 from tui.panel.widgets.launch.fields import FormField
 from tui.snapshot.questions import Question
 from tui.views.money.guard_text import consequences, guard_text, postponed_text
@@ -68,10 +73,8 @@ class GuardScreen(PlaceForm):
 
     def compose(self) -> ComposeResult:
         """Fields, consequences, two buttons."""
-        with Vertical(classes="dialog wide fit") as dialog:
-            verb = "Set" if self._is_new else "Change"
-            dialog.border_title = Content(f"{verb} the guard{self.place.of}")
-            dialog.border_subtitle = "Tab next field · F2 set · Esc close"
+        title = f"{'Set' if self._is_new else 'Change'} the guard{self.place.of}"
+        with dialog_box(title, "Tab next field · F2 set · Esc close", "wide fit"):
             for key, name, hint in _FIELDS:
                 value = getattr(self.rule_request, key)
                 text = str(value).lower() if isinstance(value, bool) else value

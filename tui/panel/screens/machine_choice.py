@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 from rich.text import Text
 from textual.app import App, ComposeResult
 from textual.binding import BindingType
-from textual.containers import Vertical
 from textual.widgets import OptionList
 from textual.widgets.option_list import Option
 
 from tui.panel.hotkeys import hotkey
-from tui.panel.screens.dialogs import ListDialog
+from tui.panel.screens.dialogs import ListDialog, dialog_box
 from tui.panel.widgets.choice_list import ChoiceList
 from tui.views.safe import safe_cell
 
@@ -51,9 +50,7 @@ class MachineChoiceScreen(ListDialog[int | None]):
 
     def compose(self) -> ComposeResult:
         """A line for each."""
-        with Vertical(classes="dialog") as dialog:
-            dialog.border_title = "Launch on"
-            dialog.border_subtitle = "Enter choose · Esc close"
+        with dialog_box("Launch on", "Enter choose · Esc close"):
             options = [Option(machine.line) for machine in self._machines]
             yield ChoiceList(*options, id="launch-machines")
 

@@ -8,12 +8,11 @@ from typing import ClassVar, NamedTuple
 from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.containers import Vertical
 from textual.widgets import OptionList
 from textual.widgets.option_list import Option
 
 from tui.panel.hotkeys import HintRows, hotkey, key_hints
-from tui.panel.screens.dialogs import ListDialog
+from tui.panel.screens.dialogs import ListDialog, dialog_box
 from tui.panel.widgets.choice_list import ChoiceList
 from tui.views.safe import safe_cell
 
@@ -52,9 +51,7 @@ class MachinesScreen(ListDialog[tuple[str, str] | None]):
 
     def compose(self) -> ComposeResult:
         """The machines, and the keys."""
-        with Vertical(classes="dialog wide fit") as dialog:
-            dialog.border_title = "Rented machines"
-            dialog.border_subtitle = "Esc close"
+        with dialog_box("Rented machines", "Esc close", "wide fit"):
             yield ChoiceList(id="machines")
             hints = key_hints(self.BINDINGS)
             shown = [hint for hint in hints if hint[1] == _RETRY or not self._read_only]

@@ -7,15 +7,13 @@ from typing import ClassVar
 from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.containers import Vertical
-from textual.content import Content
 from textual.widgets import Static, TextArea
 
 from runners.lifecycle.control.labels import checked_note
 from runners.model.errors import FresnelError
 from runners.model.run import Run
 from tui.panel.hotkeys import hotkey
-from tui.panel.screens.dialogs import Dialog
+from tui.panel.screens.dialogs import Dialog, dialog_box
 
 _KEYS = "Ctrl+S or F2 save · Enter new line · Esc cancel"
 
@@ -36,9 +34,7 @@ class NoteScreen(Dialog[str | None]):
 
     def compose(self) -> ComposeResult:
         """The text, and what is wrong with it."""
-        with Vertical(classes="dialog note") as dialog:
-            dialog.border_title = Content(f"Note on {self._run.name}")
-            dialog.border_subtitle = _KEYS
+        with dialog_box(f"Note on {self._run.name}", _KEYS, "note"):
             yield TextArea(self._run.labels.note, compact=True, id="note", tab_behavior="focus")
             yield Static(id="wrong")
 

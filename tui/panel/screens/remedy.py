@@ -9,8 +9,7 @@ from rich.text import Text
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.containers import Vertical, VerticalScroll
-from textual.content import Content
+from textual.containers import VerticalScroll
 from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
@@ -18,7 +17,7 @@ from runners.diagnosis.remedy.remedies import Proposal
 from runners.diagnosis.verdict import Diagnosis, NotKnown
 from runners.model.run_ids import by_names
 from tui.panel.hotkeys import hotkey
-from tui.panel.screens.dialogs import ListDialog, is_open
+from tui.panel.screens.dialogs import ListDialog, dialog_box, is_open
 from tui.panel.widgets.choice_list import ChoiceList
 from tui.views.health.remedy_offer import RemedyOffer
 from tui.views.safe import safe_cell
@@ -48,9 +47,7 @@ class RemedyScreen(ListDialog[str | None]):
 
     def compose(self) -> ComposeResult:
         """The verdict, the remedies, and what the one under the cursor changes."""
-        with Vertical(classes="dialog wide fit") as dialog:
-            dialog.border_title = Content(f"Why {self._run_name} ended")
-            dialog.border_subtitle = _KEYS
+        with dialog_box(f"Why {self._run_name} ended", _KEYS, "wide fit"):
             with VerticalScroll(id="verdict", can_focus=False):
                 yield Static("reading its log…", id="verdict-text", markup=False)
             yield ChoiceList(id="remedies")

@@ -16,7 +16,7 @@ from textual.widgets import Static
 
 from runners.model.states import State
 from tui.panel.hotkeys import hotkey
-from tui.panel.screens.dialogs import Dialog, PageScroll, is_open
+from tui.panel.screens.dialogs import Dialog, dialog_box, is_open
 from tui.panel.terminal.osc import copy_text
 from tui.panel.widgets.named_lines import NamedLines
 from tui.snapshot.feed import PanelSnapshot
@@ -65,9 +65,8 @@ class RunDetailScreen(Dialog[str]):
 
     def compose(self) -> ComposeResult:
         """One text that scrolls."""
-        with PageScroll(classes="dialog wide fit") as dialog:
-            dialog.border_title = "Run"
-            dialog.border_subtitle = "↑ ↓ scroll · y copy command · l log · Esc close"
+        keys = "↑ ↓ scroll · y copy command · l log · Esc close"
+        with dialog_box("Run", keys, "wide fit", scrolls=True):
             yield Static("reading…", id="run-detail", markup=False)
 
     def on_mount(self) -> None:

@@ -10,8 +10,6 @@ from rich.text import Text
 from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.containers import Vertical
-from textual.content import Content
 from textual.message import Message
 from textual.widgets import Button, Input, Label, OptionList, Static
 from textual.widgets.option_list import Option
@@ -24,7 +22,14 @@ from runners.model.errors import FresnelError, WrongInput
 from runners.model.gpus import GpuReading
 from tui.panel.chosen_place import ChosenPlace
 from tui.panel.hotkeys import hotkey
-from tui.panel.screens.dialogs import PlaceForm, QuestionScreen, form_buttons, if_answered, is_open
+from tui.panel.screens.dialogs import (
+    PlaceForm,
+    QuestionScreen,
+    dialog_box,
+    form_buttons,
+    if_answered,
+    is_open,
+)
 from tui.panel.widgets.choice_list import ChoiceList
 from tui.panel.widgets.launch.fields import FormField
 from tui.snapshot.questions import Question
@@ -48,9 +53,8 @@ class SessionScreen(PlaceForm):
 
     def compose(self) -> ComposeResult:
         """Prices, fields, what it comes to."""
-        with Vertical(classes="dialog wide") as dialog:
-            dialog.border_title = Content(f"Start a session{self.place.on}")
-            dialog.border_subtitle = "Tab next field · F2 start · Esc close"
+        title = f"Start a session{self.place.on}"
+        with dialog_box(title, "Tab next field · F2 start · Esc close", "wide"):
             yield Label("Price", classes="heading")
             yield ChoiceList(id="prices")
             yield FormField("rate", "or a rate", "", "dollars per hour for the whole machine")

@@ -11,8 +11,7 @@ from rich.text import Text
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.containers import Vertical, VerticalScroll
-from textual.content import Content
+from textual.containers import VerticalScroll
 from textual.message import Message
 from textual.widgets import Button, Input, Label, Static
 
@@ -22,7 +21,7 @@ from runners.presets.reading.settings_edit import change_settings
 from runners.presets.reading.user_settings import Settings, read_settings
 from runners.state.layout import settings_file
 from tui.panel.screen_keys import SETTINGS_KEYS
-from tui.panel.screens.dialogs import FormDialog, form_buttons
+from tui.panel.screens.dialogs import FormDialog, dialog_box, form_buttons
 from tui.panel.terminal.editor import edit_file
 from tui.panel.theme.themes import theme_problem
 from tui.panel.widgets.launch.fields import FormField
@@ -61,9 +60,8 @@ class SettingsScreen(FormDialog):
 
     def compose(self) -> ComposeResult:
         """Sections with their fields."""
-        with Vertical(classes="dialog wide fit") as dialog:
-            dialog.border_title = Content(f"Settings · {settings_file()}")
-            dialog.border_subtitle = "F2 save · F6 edit the file · Esc close"
+        title = f"Settings · {settings_file()}"
+        with dialog_box(title, "F2 save · F6 edit the file · Esc close", "wide fit"):
             with VerticalScroll(id="settings-fields", can_focus=False):
                 yield from self._fields()
             yield Static(id="fieldhelp")

@@ -7,8 +7,7 @@ from typing import ClassVar
 from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.containers import Horizontal, Vertical
-from textual.content import Content
+from textual.containers import Horizontal
 from textual.widgets import Button, Static
 
 from runners.host.clock import age
@@ -16,7 +15,7 @@ from runners.model.run_ids import by_names
 from runners.model.spec import Rung
 from runners.model.states import State
 from tui.panel.hotkeys import hotkey
-from tui.panel.screens.dialogs import Dialog, QuestionScreen, if_answered
+from tui.panel.screens.dialogs import Dialog, QuestionScreen, dialog_box, if_answered
 from tui.snapshot.feed import PanelSnapshot
 from tui.views.format import DASH, dollars, duration, size
 from tui.views.runs.run_text import projection_text
@@ -43,9 +42,8 @@ class StopScreen(Dialog[str]):
 
     def compose(self) -> ComposeResult:
         """What happens, what is lost, three buttons."""
-        with Vertical(classes="dialog") as dialog:
-            where = f" on {self._machine}" if self._machine else ""
-            dialog.border_title = Content(f"Stop {self.view.run.name or self.view.run.id}{where}?")
+        where = f" on {self._machine}" if self._machine else ""
+        with dialog_box(f"Stop {self.view.run.name or self.view.run.id}{where}?"):
             yield Static(self._text(), id="stop-text")
             with Horizontal(classes="buttons"):
                 yield Button(self._label(), id="stop", variant="warning", compact=True)

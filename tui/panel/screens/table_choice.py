@@ -9,7 +9,6 @@ import msgspec
 from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.containers import Vertical
 from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
@@ -17,7 +16,7 @@ from runners.model.errors import WrongInput
 from runners.state.layout import StateDirectory
 from tui.panel.hotkeys import hotkey
 from tui.panel.panel_memory import recall, remember
-from tui.panel.screens.dialogs import LineScreen, ListDialog, if_answered
+from tui.panel.screens.dialogs import LineScreen, ListDialog, dialog_box, if_answered
 from tui.panel.widgets.choice_list import ChoiceList
 from tui.views.runs.run_sort import NAMED, SortKey, parse_sort
 from tui.views.runs.run_table import TableChoice
@@ -99,9 +98,7 @@ class SortScreen(ListDialog[str | None]):
 
     def compose(self) -> ComposeResult:
         """A line for each column."""
-        with Vertical(classes="dialog") as dialog:
-            dialog.border_title = "Sort runs by"
-            dialog.border_subtitle = "Enter sort, again: reversed · Space show as column · Esc"
+        with dialog_box("Sort runs by", "Enter sort, again: reversed · Space show as column · Esc"):
             yield ChoiceList(*map(self._line, self._columns), id="columns")
 
     def on_mount(self) -> None:
@@ -156,9 +153,9 @@ class ViewsScreen(ListDialog[SavedView | None]):
 
     def compose(self) -> ComposeResult:
         """A line for each view."""
-        with Vertical(classes="dialog") as dialog:
-            dialog.border_title = "Views of the run table"
-            dialog.border_subtitle = "Enter or digit show · s save · x delete · Esc close"
+        with dialog_box(
+            "Views of the run table", "Enter or digit show · s save · x delete · Esc close"
+        ):
             yield Static("none saved yet: s saves filter, order and columns", id="no-views")
             yield ChoiceList(id="views")
 

@@ -8,14 +8,13 @@ from typing import ClassVar
 from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.containers import Horizontal, Vertical
-from textual.content import Content
+from textual.containers import Horizontal
 from textual.widgets import Button, Static
 
 from runners.verify.verify import Verification
 from tui.panel.hotkeys import hotkey
 from tui.panel.launch_planner import LaunchPlanner, LaunchRequest
-from tui.panel.screens.dialogs import Dialog, PageScroll, is_open
+from tui.panel.screens.dialogs import Dialog, PageScroll, dialog_box, is_open
 from tui.views.health.verification_text import counts_text
 from tui.views.safe import safe_cell
 
@@ -39,10 +38,8 @@ class VerifyScreen(Dialog[bool]):
     def compose(self) -> ComposeResult:
         """The findings, and two buttons."""
         where = f" on {self.planner.name}" if self.planner.name else ""
-        names = [spec.name for spec in self.request.specs]
-        with Vertical(classes="dialog wide") as dialog:
-            dialog.border_title = Content(f"Checks{where}: {', '.join(names)}")
-            dialog.border_subtitle = "↑↓ scroll · F2 launch · Esc back to the form"
+        title = f"Checks{where}: {', '.join(spec.name for spec in self.request.specs)}"
+        with dialog_box(title, "↑↓ scroll · F2 launch · Esc back to the form", "wide"):
             with PageScroll(id="checks"):
                 yield Static("checking the interpreter, data and GPUs…", id="found")
             with Horizontal(classes="buttons"):
