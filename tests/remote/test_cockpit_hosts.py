@@ -63,7 +63,7 @@ async def test_keys_of_the_cockpit_work_on_a_rented_machine(
         await until(pilot, lambda: "1 running" in meter.render().plain)  # that there: here none is
         pane.select(key)
         log = app.cockpit.query_one(LogArea).log_pane
-        await until(pilot, lambda: "loss 0.5" in str(log.reader.document.file.tail(5)))
+        await until(pilot, lambda: "loss 0.5" in str(log.reader.document.tail(5)))
 
         await pilot.press("h")
         await until(pilot, lambda: "rented" in str(gpus.border_title) and len(gpus.keys) == 2)

@@ -407,7 +407,7 @@ async def test_stacks_of_a_run_there_stand_in_the_place_of_its_output(
         log = panel.app.cockpit.query_one(LogArea).log_pane
 
         def shown() -> str:
-            return str(log.reader.document.file.tail(40))
+            return str(log.reader.document.tail(40))
 
         await panel.until(lambda: "a line of output" in shown())
         await panel.pilot.press("T")

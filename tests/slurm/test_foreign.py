@@ -84,7 +84,7 @@ async def test_they_stand_in_the_run_table(cluster: Cluster) -> None:
         await until(pilot, lambda: key in pane.keys)
         pane.select(key)
         log = app.cockpit.query_one(LogArea).log_pane
-        await until(pilot, lambda: "first" in str(log.reader.document.file.tail(5)))
+        await until(pilot, lambda: "first" in str(log.reader.document.tail(5)))
         await pilot.press("s")
         await until(pilot, lambda: isinstance(app.screen, StopScreen) and app.screen.is_mounted)
         assert lab.job(mine)["JobState"] == "RUNNING"

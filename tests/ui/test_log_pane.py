@@ -22,7 +22,7 @@ from tests.ui.log_texts import line_here, shown
 from tests.ui.waiting import CEILING, append, until
 from tui.panel.widgets.log import watch as log_watch
 from tui.panel.widgets.log.area import SearchBar
-from tui.panel.widgets.log.messages import NothingFound, SearchChanged
+from tui.panel.widgets.log.messages import LogNotice
 from tui.panel.widgets.log.pane import LogPane
 
 
@@ -32,9 +32,7 @@ class LogApp(App[None]):
     def __init__(self, path: Path | None) -> None:
         super().__init__()
         self.path = path
-        self.heard: list[object] = []
-        self.found: tuple[int, int, bool] = (0, 0, False)
-        self.complaint = ""
+        self.heard: list[str] = []
 
     def compose(self) -> ComposeResult:
         yield LogPane()
@@ -47,14 +45,16 @@ class LogApp(App[None]):
     def pane(self) -> LogPane:
         return self.query_one(LogPane)
 
-    @on(SearchChanged)
-    def searched(self, message: SearchChanged) -> None:
-        self.found = (message.count, message.current, message.done)
-        self.complaint = message.error
+    @property
+    def found(self) -> tuple[int, int, bool]:
+        search = self.pane.reader.document.search
+        if search is None:
+            return 0, 0, True
+        return search.matches.count, search.current, search.matches.complete
 
-    @on(NothingFound)
-    def nothing(self) -> None:
-        self.heard.append("nothing")
+    @on(LogNotice)
+    def noticed(self, message: LogNotice) -> None:
+        self.heard.append(message.text)
 
     def screen_rows(self) -> list[str]:
         """What is really on the screen, inside the border."""
@@ -285,9 +285,9 @@ async def test_matches_are_counted_shown_and_gone_through(log: Path) -> None:
         app.pane.search(r"^line \d00$", regex=True)
         await until(pilot, lambda: app.found in [(9, at, True) for at in range(1, 10)])
         app.pane.search("(", regex=True)
-        await until(pilot, lambda: "not a regular expression" in app.complaint)
+        await until(pilot, lambda: "not a regular expression" in "".join(app.heard))
         app.pane.search("no such thing")
-        await until(pilot, lambda: "nothing" in app.heard)
+        await until(pilot, lambda: app.heard[-1:] == ["no match"])
         app.pane.search("")
         await until(pilot, lambda: app.found == (0, 0, True))
 

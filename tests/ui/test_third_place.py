@@ -24,7 +24,7 @@ async def test_runs_of_a_third_kind_are_shown_followed_and_stopped(
         await until(pilot, lambda: key in pane.keys)
         pane.select(key)
         log = app.cockpit.query_one(LogArea).log_pane
-        await until(pilot, lambda: "on the cluster" in str(log.reader.document.file.tail(5)))
+        await until(pilot, lambda: "on the cluster" in str(log.reader.document.tail(5)))
         await pilot.press("s")
         await until(pilot, lambda: isinstance(app.screen, StopScreen) and app.screen.is_mounted)
         await pilot.press("y")

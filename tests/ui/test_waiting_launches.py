@@ -31,7 +31,7 @@ async def test_it_is_shown_with_its_reason_and_taken_out_of_the_queue(
         assert row is not None
         assert (row.name, row.state) == ("large", State.QUEUED)
         log = app.cockpit.query_one(LogArea).log_pane
-        await until(pilot, lambda: row.remark in str(log.reader.document.file.tail(5)))
+        await until(pilot, lambda: row.remark in str(log.reader.document.tail(5)))
         await pilot.press("h")
         assert app.cockpit.remote.where == "", "it is no machine"
         await pilot.press("s")

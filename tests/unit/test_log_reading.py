@@ -56,7 +56,7 @@ def test_a_document_without_a_file_is_empty_until_it_comes(tmp_path: Path) -> No
     path.write_bytes(b"step\nloss 1\n")
     assert document.refresh() is Change.GROWN
     document.filter_on(near=0)
-    assert [line.data for line in document.lines.read_forward(0, 9)] == [b"loss 1\n"]
+    assert [line.data for line in document.shown.read_forward(0, 9)] == [b"loss 1\n"]
     assert LogDocument().refresh() is Change.NONE
 
 
@@ -105,9 +105,10 @@ def test_a_selection_grows_both_ways_over_the_lines_that_are_shown(log: Path) ->
     assert selection.range == (0, 14)
     assert selection.extend(document.source, -1) is None, "there is nothing above the first line"
     document.set_filter("loss")
-    assert selection.extend(document.lines, 1) == 70
-    assert selection.extend_to_end(document.lines, document.size) == log.read_bytes().rindex(b"l")
-    assert selection.extend_to_start(document.lines) == 0
+    assert selection.extend(document.shown, 1) == 70
+    last = document.shown.read_backward(document.size, 1)
+    assert selection.extend_to(last) == log.read_bytes().rindex(b"l")
+    assert selection.extend_to(document.shown.read_forward(0, 1)) == 0
     assert selection.clear() and not selection.clear()
 
 

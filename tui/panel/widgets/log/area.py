@@ -21,8 +21,6 @@ from tui.panel.widgets.log.messages import (
     InputWanted,
     LinesCopied,
     LogNotice,
-    NothingFound,
-    SearchChanged,
 )
 from tui.panel.widgets.log.pane import LogPane
 
@@ -251,15 +249,6 @@ class LogArea(Vertical):
     def _send(self, message: LinesCopied) -> None:
         send(self.app, osc52(message.text, os.environ))
         self._notify(describe_sent(message.what, len(message.text), message.cut, os.environ))
-
-    @on(SearchChanged)
-    def _searched(self, message: SearchChanged) -> None:
-        if message.error:
-            self._notify(message.error, severe=True)
-
-    @on(NothingFound)
-    def _nothing(self, message: NothingFound) -> None:
-        self._notify(message.text, seconds=3)
 
     def _notify(self, text: str, severe: bool = False, seconds: float = 4) -> None:
         self.notify(

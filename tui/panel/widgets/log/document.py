@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from runners.watch.logs.index import Change, LineIndex, LogFile
+from runners.watch.logs.index import Change, LogFile
 from runners.watch.logs.reader import LogSource
 
 if TYPE_CHECKING:
@@ -21,43 +21,19 @@ _INDEX_AT_ONCE = 8 << 20  # bytes counted on the spot: two or three milliseconds
 _FILTER_AT_ONCE = 256 << 10  # bytes appended that are filtered on the spot
 
 
-class LogDocument:
+class LogDocument(LogFile):
     """One log by its path; without a path it is empty for ever."""
 
+    filter: LogFilter | None = None
+    search: LogSearch | None = None
+
     def __init__(self, path: Path | None = None) -> None:
-        self.file = LogFile(path)
-        self.filter: LogFilter | None = None
-        self.search: LogSearch | None = None
+        super().__init__(path)
 
     @property
-    def path(self) -> Path | None:
-        """Which log it is."""
-        return self.file.path
-
-    @property
-    def size(self) -> int:
-        """Bytes, as of the last refresh."""
-        return self.file.size
-
-    @property
-    def source(self) -> LogSource:
-        """All lines, filtered or not."""
-        return self.file.source
-
-    @property
-    def index(self) -> LineIndex:
-        """Which line is where."""
-        return self.file.index
-
-    @property
-    def lines(self) -> LineFilter | LogSource:
+    def shown(self) -> LineFilter | LogSource:
         """The lines that are shown: all, or those the filter lets through."""
         return self.filter.lines if self.filter is not None else self.source
-
-    @property
-    def shown_pattern(self) -> Pattern | None:
-        """What a line must match to be shown; None: nothing."""
-        return self.filter.pattern if self.filter is not None else None
 
     def narrowed(self, pattern: Pattern) -> Pattern:
         """The same pattern among the lines that are shown."""
@@ -70,7 +46,7 @@ class LogDocument:
     def refresh(self) -> Change:
         """Look at the file again; filter and search begin anew when it is another one."""
         before = self.source
-        change = self.file.refresh()
+        change = super().refresh()
         if self.source is not before:
             if self.filter is not None:
                 self.filter = self.filter.begun_anew(self.source)
@@ -105,7 +81,8 @@ class LogDocument:
         if text:
             from tui.panel.widgets.log.searching import LogSearch
 
-            self.search = LogSearch(self.source, text, regex, self.shown_pattern)
+            also = self.filter.pattern if self.filter is not None else None
+            self.search = LogSearch(self.source, text, regex, also)
         return self.search
 
     @property

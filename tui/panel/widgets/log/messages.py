@@ -4,22 +4,7 @@ from textual.message import Message
 
 
 class SearchChanged(Message):
-    """`count` lines match so far; `current` is looked at (from 1; 0: none or not known yet)."""
-
-    def __init__(self, count: int, current: int, done: bool, error: str = "") -> None:
-        super().__init__()
-        self.count = count
-        self.current = current
-        self.done = done
-        self.error = error
-
-
-class NothingFound(Message):
-    """There is no such line in the whole log; `text` says so."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.text = text
+    """More lines match, another one of them is looked at, or nothing is searched for any more."""
 
 
 class LogNotice(Message):

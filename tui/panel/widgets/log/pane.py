@@ -30,7 +30,7 @@ from tui.panel.widgets.log.messages import (
     SearchChanged,
 )
 from tui.panel.widgets.log.rows import StripCache, StripStyle, explanation_line
-from tui.panel.widgets.log.seeking import LogSeeker, RankSwitch
+from tui.panel.widgets.log.seeking import LogSeeker
 from tui.panel.widgets.log.threads import WATCH, LogThreads, Written
 from tui.panel.widgets.log.title import BAR, count_text, describe, place_bar, title_of
 from tui.panel.widgets.log.watch import FRAME, FileWatch, frame_of
@@ -70,8 +70,7 @@ class LogPane(KeptRows, TitledBorder, StyleOnce, ScrollView):
         super().__init__(id=id, classes=classes)
         self.reader = LogReader()
         self._threads = LogThreads(self, self._progressed)
-        self._seeker = LogSeeker(self, self._threads, lambda: self.reader, self._repaint)
-        self._ranks = RankSwitch(self, self._threads, lambda: self.reader, self.show, self._repaint)
+        self._seeker = LogSeeker(self, self._threads, lambda: self.reader, self.show, self._repaint)
         self._strips = StripCache()
         self._places: dict[Path, LogPlace] = {}
         self._title = ""
@@ -194,7 +193,7 @@ class LogPane(KeptRows, TitledBorder, StyleOnce, ScrollView):
 
     def action_next_rank(self) -> None:
         """Show the lines of all ranks, of the first one, of the next one …"""
-        self._ranks.show_next(self._title)
+        self._seeker.show_next_rank(self._title)
 
     # ---- search
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from textual.widget import Widget
 
 from runners.watch.logs.reader import LogSource
-from tui.panel.widgets.log.messages import LogNotice, NothingFound, SearchChanged
+from tui.panel.widgets.log.messages import LogNotice, SearchChanged
 from tui.panel.widgets.log.threads import LogThreads
 from tui.panel.widgets.log.window_reader import LogReader
 
@@ -22,32 +22,42 @@ _WRAPPED = {False: "from the first again", True: "from the last again"}
 
 
 class LogSeeker:
-    """Searches for `owner`, whose log changes while threads are still at work on another."""
+    """Searches for `owner`, whose log changes while threads are still at work on another.
+
+    Goes from rank to rank, too: by a log of its own, or by the lines of the output.
+    """
 
     def __init__(
         self,
         owner: Widget,
         threads: LogThreads,
         reader: Callable[[], LogReader],
+        show: Callable[[Path, str], None],
         arrived: Callable[[], None],
     ) -> None:
-        """`reader`: that of the log shown now; `arrived` is called when it has another place."""
+        """`reader`: that of the log shown now; `show` shows another log.
+
+        `arrived` is called when the reader has another place, or shows other lines.
+        """
         self._owner = owner
         self._threads = threads
         self._reader = reader
+        self._show = show
         self._arrived = arrived
+        self._title = ""
 
     def search(self, text: str, regex: bool) -> None:
         """Mark and count the lines that match, and go to the newest not below; "" ends it."""
         reader = self._reader()
-        search, error = None, ""
+        search = None
         try:
             search = reader.document.set_search(text, regex)
         except ValueError as why:
-            error = f"not a regular expression: {why}"
+            notice = f"not a regular expression: {why}"
+            self._owner.post_message(LogNotice(notice, severe=True))
         self._owner.refresh()
         if search is None:
-            self._owner.post_message(SearchChanged(0, 0, True, error))
+            self._owner.post_message(SearchChanged())
             return
         self._seek(search.pattern, reader.view.bottom, True, search)
         self.count_matches()
@@ -107,7 +117,7 @@ class LogSeeker:
         if source is not reader.document.source:
             return
         if start is None:
-            self._owner.post_message(NothingFound(notice))
+            self._owner.post_message(LogNotice(notice, seconds=3))
             return
         if notice:
             self._owner.post_message(LogNotice(notice, seconds=2))
@@ -117,46 +127,26 @@ class LogSeeker:
     def _announce(self, search: LogSearch) -> None:
         # Of a search that was replaced while its thread ran nothing is told.
         if search is self._reader().document.search:
-            matches = search.matches
-            changed = SearchChanged(matches.count, search.current, matches.complete)
-            self._owner.post_message(changed)
+            self._owner.post_message(SearchChanged())
 
+    # ---- ranks
 
-class RankSwitch:
-    """Shows the next rank in `owner`: a log of its own by `show`, or its lines of the output."""
-
-    def __init__(
-        self,
-        owner: Widget,
-        threads: LogThreads,
-        reader: Callable[[], LogReader],
-        show: Callable[[Path, str], None],
-        filtered: Callable[[], None],
-    ) -> None:
-        """`reader`: that of the log shown now; `filtered` is called when it shows other lines."""
-        self._owner = owner
-        self._threads = threads
-        self._show = show
-        self._filtered = filtered
-        self._reader = reader
-        self._title = ""
-
-    def show_next(self, title: str) -> None:
+    def show_next_rank(self, title: str) -> None:
         """From all ranks to the first one, from one to the next, from the last to all."""
         self._title, document = title, self._reader().document
         if following := next_rank_file(document.path, title):
             self._show(*following)
         else:
-            self._threads.find_ranks(document.source, self._found)
+            self._threads.find_ranks(document.source, self._show_rank)
 
-    def _found(self, source: LogSource, ranks: list[int]) -> None:
+    def _show_rank(self, source: LogSource, ranks: list[int]) -> None:
         reader = self._reader()
         if source is not reader.document.source:
             return
         following = next_rank_file(reader.document.path, self._title, begin=True)
         if ranks:
             if reader.show_next_rank(ranks):
-                self._filtered()
+                self._arrived()
         elif following is not None:
             self._show(*following)
         else:

@@ -1,7 +1,6 @@
 """The threads of one log pane: each knows its log, and what it says of another is not heard.
 
-Below them the work that they do: each job reports its progress, and ends when asked to. `stopped`
-says whether to end; `report` is called when there is something new to show.
+Each job reports its progress, and ends when asked to: `stopped` says whether to.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from textual.widget import Widget
 from textual.worker import get_current_worker
 
-from runners.watch.logs.index import LineIndex, LogFile
+from runners.watch.logs.index import LineIndex
 from runners.watch.logs.reader import BLOCK, LogSource
 from tui.panel.widgets.log.document import LogDocument
 from tui.panel.widgets.log.window_reader import Part
@@ -22,12 +21,10 @@ from tui.views.format import size
 
 if TYPE_CHECKING:
     from runners.watch.logs.extract import Text
-    from runners.watch.logs.filter import LineFilter
     from runners.watch.logs.search import Pattern
-    from tui.panel.widgets.log.searching import LogFilter, LogSearch
+    from tui.panel.widgets.log.searching import LogSearch
 
 Stopped = Callable[[], bool]
-Report = Callable[[], None]
 
 _INDEX_STEP = 8 << 20
 _COUNT_STEP = 4 << 20
@@ -82,18 +79,27 @@ class LogThreads:
         # One thread for each filter and index, however often a paint comes by.
         if document.filter_on(near) and chosen is not None and not chosen.running:
             chosen.running = True
-            self._start(
-                "filter",
-                lambda stopped: filter_lines(
-                    chosen, lambda: stopped() or document.filter is not chosen, self._report
-                ),
-            )
-        file, index = document.file, document.index
+
+            def filter_lines(stopped: Stopped) -> None:
+                pace = Pace(_FILTER_REPORT_S)
+                while not (stopped() or document.filter is not chosen or chosen.lines.step(BLOCK)):
+                    if pace.is_due():
+                        self._report()
+                chosen.running = False
+                self._report()
+
+            self._start("filter", filter_lines)
+        index = document.index
         if document.index_on() and self._indexing is not index:
             self._indexing = index
 
             def count(stopped: Stopped) -> None:
-                count_lines(file, index, stopped, self._report)
+                pace, before = Pace(_INDEX_REPORT_S), document.size
+                while not stopped() and not index.step(_INDEX_STEP):
+                    if document.size - before > _STORM:
+                        sleep(_STORM_REST_S)
+                    if pace.is_due():
+                        self._report()
                 # Another log may be indexed by now.
                 if self._indexing is index:
                     self._indexing = None
@@ -109,11 +115,11 @@ class LogThreads:
         search.counting = True
 
         def count(stopped: Stopped) -> None:
-            count_matches(
-                search,
-                lambda: stopped() or document.search is not search,
-                lambda: report(search),
-            )
+            done = False
+            while not (done or stopped() or document.search is not search):
+                done = search.matches.step(_COUNT_STEP)
+                report(search)
+            search.counting = False
             # What came meanwhile is counted with the next paint, which may not come by itself.
             self._owner.call_later(self.count_matches, document, report)
 
@@ -167,13 +173,18 @@ class LogThreads:
         source, chosen = document.source, document.filter
         lines = chosen.lines if chosen is not None else None
 
-        def progress(share: float) -> None:
-            self._owner.call_later(report, path, Written(share))
-
         def write(stopped: Stopped) -> None:
+            from runners.watch.logs.extract import write_part
+
+            pace, done = Pace(_WRITE_REPORT_S), Written(1.0, 0)
             try:
-                written = write_lines(source, path, overwrite, part, lines, stopped, progress)
-                done = Written(1.0, written)
+                for share, count in write_part(source, path, overwrite, part, lines):
+                    if stopped():
+                        done = Written(1.0)
+                        break
+                    done = Written(1.0, count)
+                    if pace.is_due():
+                        self._owner.call_later(report, path, Written(share))
             except OSError as why:
                 done = Written(error=str(why.strerror or why))
             self._owner.call_later(report, path, done)
@@ -205,58 +216,3 @@ class Pace:
             return False
         self._last = now
         return True
-
-
-def count_lines(file: LogFile, index: LineIndex, stopped: Stopped, report: Report) -> None:
-    """Count the lines up to the end of the file."""
-    pace, before = Pace(_INDEX_REPORT_S), file.size
-    while not stopped() and not index.step(_INDEX_STEP):
-        if file.size - before > _STORM:
-            sleep(_STORM_REST_S)
-        if pace.is_due():
-            report()
-
-
-def filter_lines(chosen: LogFilter, stopped: Stopped, report: Report) -> None:
-    """Find the lines that the filter lets through, where the reader looks first."""
-    pace = Pace(_FILTER_REPORT_S)
-    while not stopped() and not chosen.lines.step(BLOCK):
-        if pace.is_due():
-            report()
-    chosen.running = False
-    report()
-
-
-def count_matches(search: LogSearch, stopped: Stopped, report: Report) -> None:
-    """Count the lines that match."""
-    while not stopped():
-        done = search.matches.step(_COUNT_STEP)
-        report()
-        if done:
-            break
-    search.counting = False
-
-
-def write_lines(
-    source: LogSource,
-    path: Path,
-    overwrite: bool,
-    part: tuple[int, int],
-    lines: LineFilter | None,
-    stopped: Stopped,
-    report: Callable[[float], None],
-) -> int | None:
-    """Write a part of the log into a file; bytes written, None when stopped. Raises OSError.
-
-    `report` is given the share that is done.
-    """
-    from runners.watch.logs.extract import write_part
-
-    pace, written = Pace(_WRITE_REPORT_S), 0
-    for share, done in write_part(source, path, overwrite, part, lines):
-        if stopped():
-            return None
-        written = done
-        if pace.is_due():
-            report(share)
-    return written

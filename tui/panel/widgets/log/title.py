@@ -55,7 +55,7 @@ def describe_search(document: LogDocument) -> str:
 
 def _describe_place(reader: LogReader) -> str:
     document, following = reader.document, reader.following
-    count, exact = document.file.line_count
+    count, exact = document.line_count
     lines = f"{'' if exact else '~'}{count_text(count)}"
     if following and document.filter is not None:
         return "following"
@@ -74,7 +74,7 @@ def describe_filter(document: LogDocument) -> str:
     chosen = document.filter
     if chosen is None:
         return ""
-    count, exact = document.file.line_count
+    count, exact = document.line_count
     found = f"{chosen.lines.count:,}{'' if chosen.lines.complete else '+'}"
     going = "" if chosen.lines.complete else f" · searched {chosen.lines.searched:.0%}"
     return f" · {chosen.description} · {found} of {'' if exact else '~'}{count_text(count)}{going}"
@@ -105,7 +105,7 @@ def place_bar(bar: ScrollBar, view: Viewport, size: int) -> None:
 
 
 def _news(document: LogDocument, paused_at: tuple[int, int]) -> str:
-    (count, exact), (known, size) = document.file.line_count, paused_at
+    (count, exact), (known, size) = document.line_count, paused_at
     if exact and known >= 0:
         return f"{count_text(count - known, 'new ')} · " if count > known else ""
     return f"{bytes_text(document.size - size)} new · " if document.size > size else ""

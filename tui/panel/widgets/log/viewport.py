@@ -66,7 +66,7 @@ class Viewport:
         """Fill the screen so that it ends with the log's end."""
         missing = self.height
         self.top = self.top_row = 0
-        for line in reversed(self._document.lines.read_backward(self._document.size, self.height)):
+        for line in reversed(self._document.shown.read_backward(self._document.size, self.height)):
             count = self._count(line)
             self.top, self.top_row = line.start, max(0, count - missing)
             missing -= count
@@ -132,7 +132,7 @@ class Viewport:
     def _fill(self) -> bool:
         rows: list[Row] = []
         skip = self.top_row
-        for line in self._document.lines.read_forward(self.top, self.height):
+        for line in self._document.shown.read_forward(self.top, self.height):
             shown = self._shown(line)
             starts = shown.rows(self._wrap_width())
             for start, end in zip(starts, [*starts[1:], len(shown.safe.text)], strict=True):
@@ -152,7 +152,7 @@ class Viewport:
             return
         rows -= self.top_row
         self.top_row = 0
-        for line in reversed(self._document.lines.read_backward(self.top, rows)):
+        for line in reversed(self._document.shown.read_backward(self.top, rows)):
             count = self._count(line)
             self.top, self.top_row = line.start, max(0, count - rows)
             rows -= count
@@ -161,7 +161,7 @@ class Viewport:
 
     def _descend(self, rows: int) -> None:
         rows += self.top_row
-        for line in self._document.lines.read_forward(self.top, rows + 1):
+        for line in self._document.shown.read_forward(self.top, rows + 1):
             count = self._count(line)
             self.top, self.top_row = line.start, min(rows, count - 1)
             rows -= count

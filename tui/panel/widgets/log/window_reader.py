@@ -5,11 +5,12 @@ Knows no screen: what moves the reader says whether there is something to paint.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from runners.watch.logs.index import Change
-from runners.watch.logs.reader import LogSource
+from runners.watch.logs.reader import LogLine, LogSource
 from tui.panel.widgets.log.document import LogDocument
 from tui.panel.widgets.log.rows import ShownLine
 from tui.panel.widgets.log.viewport import Viewport
@@ -55,26 +56,15 @@ class LogSelection:
     def extend(self, lines: LineFilter | LogSource, by: int) -> int | None:
         """Move the end by so many of the lines shown; where it is now, None if it did not move."""
         if by > 0:
-            found = lines.read_forward(self._end, by + 1)[-1:]
-        else:
-            found = lines.read_backward(self._end, -by)[:1]
-        return self._end_at(found[0].start) if found else None
+            return self.extend_to(lines.read_forward(self._end, by + 1)[-1:])
+        return self.extend_to(lines.read_backward(self._end, -by)[:1])
 
-    def extend_to_start(self, lines: LineFilter | LogSource) -> int | None:
-        """Select up to the first line shown; where that begins."""
-        found = lines.read_forward(0, 1)
-        return self._end_at(found[0].start) if found else None
-
-    def extend_to_end(self, lines: LineFilter | LogSource, size: int) -> int | None:
-        """Select down to the last line shown before `size`; where that begins."""
-        found = lines.read_backward(size, 1)
-        return self._end_at(found[0].start) if found else None
-
-    def _end_at(self, start: int) -> int | None:
-        if not self.active or start == self._end:
+    def extend_to(self, lines: Sequence[LogLine]) -> int | None:
+        """Move the end to the first of these; where it is now, None if it did not move."""
+        if not lines or not self.active or lines[0].start == self._end:
             return None
-        self._end = start
-        return start
+        self._end = lines[0].start
+        return self._end
 
 
 class LogPlace(NamedTuple):
@@ -143,7 +133,7 @@ class LogReader:
     def follow(self, following: bool) -> None:
         """Follow the end, or remember how much there was when the reader stopped."""
         if self.following and not following:
-            count, exact = self.document.file.line_count
+            count, exact = self.document.line_count
             self.paused_at = (count if exact else -1, self.document.size)
         self.following = following
 
@@ -173,7 +163,7 @@ class LogReader:
     def move(self, rows: int) -> bool:
         """Scroll by so many rows, or move the selection's end; up ends the following."""
         if self.selection.active:
-            return self._reveal(self.selection.extend(self.document.lines, rows))
+            return self._reveal(self.selection.extend(self.document.shown, rows))
         if not self.view.move(rows):
             return False
         if rows < 0:
@@ -184,14 +174,14 @@ class LogReader:
     def go_start(self) -> bool:
         """Show the first line, or select up to it."""
         if self.selection.active:
-            return self._reveal(self.selection.extend_to_start(self.document.lines))
+            return self._reveal(self.selection.extend_to(self.document.shown.read_forward(0, 1)))
         return self.go(0)
 
     def go_end(self) -> bool:
         """Follow the end, or select down to it."""
         if self.selection.active:
-            document = self.document
-            return self._reveal(self.selection.extend_to_end(document.lines, document.size))
+            last = self.document.shown.read_backward(self.document.size, 1)
+            return self._reveal(self.selection.extend_to(last))
         self.found_at = None
         self.follow(True)
         return True
@@ -257,7 +247,7 @@ class LogReader:
             number = self.document.index.line_at(line.start)
             return Part(self.document.source, line.start, line.start, number)
         number = self.document.index.line_at(chosen[0]) if chosen[0] == chosen[1] else None
-        return Part(self.document.lines, *chosen, number)
+        return Part(self.document.shown, *chosen, number)
 
     def take_bytes(self) -> tuple[int, int]:
         """Where the selection, which ends, begins and ends in the file; without any, all of it."""
