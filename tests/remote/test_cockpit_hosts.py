@@ -156,7 +156,7 @@ async def test_a_node_that_holds_up_the_others_is_a_notice(line: CommandLine) ->
                 pilot, lambda alert=alert: [n.message for n in app._notifications].count(alert) == 1
             )
         save_group(line.state, msgspec.structs.replace(group, ended=time.time(), alert="over"))
-        await until(pilot, lambda: app.cockpit.remote.hosts._alerts._known == {})
+        await until(pilot, lambda: app.cockpit.remote.hosts._alerts == {})
         assert "over" not in [notice.message for notice in app._notifications]
 
 

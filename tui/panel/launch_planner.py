@@ -21,7 +21,6 @@ from runners.model.trailing_command import with_flags
 from runners.model.units import counted
 from runners.places.place import WatchedPlace
 from runners.scheduling.allocation import free_gpus, usable_gpus
-from runners.verify.verify import Verification
 from tui.snapshot.feed import PanelSnapshot
 from tui.snapshot.questions import LaunchQuestion, answer_launch
 from tui.views.health.verification_text import Verifications
@@ -90,7 +89,7 @@ class LaunchPlanner(ABC):
         """The GPUs that can be chosen there, in place of this machine's."""
 
     @abstractmethod
-    def launch(self, request: LaunchRequest, launched: Callable[[], None]) -> None:
+    def launch(self, request: LaunchRequest, launched: Callable[[], object]) -> None:
         """Launch it there; `launched` is called when it was."""
 
     @abstractmethod
@@ -99,27 +98,11 @@ class LaunchPlanner(ABC):
     ) -> None:
         """Ask the machine; of a request, what it would come to there."""
 
-    def choices(self, then: Callable[[Sequence[LaunchChoice]], None], failed: Failed) -> None:
-        """Its presets."""
-        self.ask(LaunchQuestion.CHOICES, None, lambda found: then(found.choices), failed)
-
     def plan(
         self, request: LaunchRequest, then: Callable[[FormPlan], None], failed: Failed
     ) -> None:
         """What the request would come to there now."""
         self.ask(LaunchQuestion.PLAN, request, then, failed)
-
-    def checks(
-        self, request: LaunchRequest, then: Callable[[LaunchChecks], None], failed: Failed
-    ) -> None:
-        """Whether the checks that the launch makes there will refuse it."""
-        self.ask(LaunchQuestion.CHECKS, request, then, failed)
-
-    def verify(
-        self, request: LaunchRequest, then: Callable[[list[Verification]], None], failed: Failed
-    ) -> None:
-        """What the checks there say of it."""
-        self.ask(LaunchQuestion.VERIFY, request, lambda found: then(found.runs), failed)
 
 
 class PlannerHere(LaunchPlanner):
@@ -143,7 +126,7 @@ class PlannerHere(LaunchPlanner):
         """As it is."""
         return snapshot
 
-    def launch(self, request: LaunchRequest, launched: Callable[[], None]) -> None:
+    def launch(self, request: LaunchRequest, launched: Callable[[], object]) -> None:
         """Start the runs, and select the first."""
         commands = self._parts.commands
         noted = commands.log.note(request.arguments)
@@ -209,9 +192,17 @@ class PlannerThere(LaunchPlanner):
             self._host.place, question, (run,), LaunchChoices, lambda found: take(found.choices[0])
         )
 
-    def launch(self, request: LaunchRequest, launched: Callable[[], None]) -> None:
+    def launch(self, request: LaunchRequest, launched: Callable[[], object]) -> None:
         """Launch it by its command, once, whatever the line does; and select it."""
-        self._parts.commands.launch(self._host.place, self._arguments(request), launched)
+        commands, place = self._parts.commands, self._host.place
+
+        def select(outcome: Outcome) -> None:
+            if not outcome.problem:
+                launched()
+                if outcome.output.strip():
+                    commands.started(f"{place.name}/{outcome.output.split()[0]}")
+
+        commands.command(place, self._arguments(request), select)
 
     def ask(
         self, question: LaunchQuestion, request: LaunchRequest | None, then: Then, failed: Failed
@@ -304,7 +295,7 @@ class PlannerAny(LaunchPlanner):
         """The GPUs of that machine."""
         return self._shown.snapshot(snapshot)
 
-    def launch(self, request: LaunchRequest, launched: Callable[[], None]) -> None:
+    def launch(self, request: LaunchRequest, launched: Callable[[], object]) -> None:
         """Launch it where it suits, or have it wait for a machine."""
         from runners.places.fleet.waiting import read_launches
         from runners.places.ssh.registry import ANY

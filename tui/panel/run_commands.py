@@ -46,6 +46,8 @@ class RunCommands:
         self.feed = feed
         self.started: Callable[[str], None] = lambda _: None
         """Called with the id of a run that was launched."""
+        self.drafts: KeptDrafts = {}
+        """What was typed in launch forms that were left."""
         self._app = app
         self._state = state
         self._deleted: list[tuple[Place, tuple[str, ...]]] = []
@@ -56,13 +58,6 @@ class RunCommands:
         from runners.places.here import HerePlace
 
         return HerePlace(self._state, self._in_thread, self._answer)
-
-    @cached_property
-    def drafts(self) -> KeptDrafts:
-        """What was typed in launch forms that were left."""
-        from tui.panel.widgets.launch.kept_drafts import KeptDrafts
-
-        return KeptDrafts()
 
     # ---- on any machine
 
@@ -101,17 +96,6 @@ class RunCommands:
             then(outcome)
 
         place.command(arguments, partial(self._later, done))
-
-    def launch(self, place: Place, arguments: Sequence[str], launched: Callable[[], None]) -> None:
-        """Launch there by the words of the command, and select the first of its runs."""
-
-        def select(outcome: Outcome) -> None:
-            if not outcome.problem:
-                launched()
-                if outcome.output.strip():
-                    self.started(_key(place, outcome.output.split()[0]))
-
-        self.command(place, arguments, select)
 
     def _done(
         self,

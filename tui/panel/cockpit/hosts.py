@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import itertools
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
-from string import ascii_lowercase
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -21,13 +19,14 @@ from runners.places.remote import RemoteRows, remote_gpus, remote_leases
 from runners.places.run_row import RunRow
 from runners.places.snapshot import PlaceSnapshot
 from runners.places.ssh.kept_fetches import resume_fetches
+from runners.places.ssh.node_groups import groups_stamp, list_groups
 from runners.places.ssh.node_watch import start_watchers
 from runners.scheduling.allocation import free_gpus, usable_gpus
 from runners.state.layout import StateDirectory
 from runners.state.leases import Lease
-from runners.watch.metrics.judging import JudgeByMetric
-from tui.panel.cockpit.links import LinkedHosts, NodeAlerts
+from tui.panel.cockpit.links import LinkedHosts
 from tui.panel.notifications import Notification, notify_error
+from tui.panel.theme.palette import small_letters
 from tui.snapshot.feed import PanelSnapshot
 from tui.snapshot.remote_meter import AllBudgetText, RemoteMeter, meter_text, remote_meters
 from tui.views.format import dollars
@@ -57,7 +56,9 @@ class CockpitHosts:
         self._state = state
         self.links = LinkedHosts(app, state)
         self.all_budget = AllBudgetText(state)
-        self._alerts = NodeAlerts(state)
+        self._groups_stamp: object = None
+        self._alerts: dict[str, str] = {}
+        """Of launches over several machines, by their names."""
         # They end a launch whose other machines failed: a panel that only shows leaves that to
         # others.
         if not getattr(app, "read_only", False):
@@ -123,7 +124,7 @@ class CockpitHosts:
         """Each live run's letter for as long as it lives, a small one: A is a run of here."""
         before = self._rows[1].letters
         letters = {row.id: before[row.id] for row in live if row.id in before}
-        free = (letter for letter in _letters() if letter not in letters.values())
+        free = (letter for letter in small_letters() if letter not in letters.values())
         for row in sorted(live, key=lambda row: row.created):
             if row.id not in letters:
                 letters[row.id] = next(free)
@@ -142,24 +143,13 @@ class CockpitHosts:
     def news(self) -> list[Notification]:
         """Runs that ended since this was asked last, and nodes that hold up others."""
         news, self._news = self._news, []
-        alerts = [Notification("alert", group.name, group.alert) for group in self._alerts.new()]
-        return [*news, *alerts]
-
-    def open_metrics(self, rows: Sequence[RunRow], judge: JudgeByMetric | None) -> None:
-        """The curves of runs of one machine, beside those of this one."""
-        from runners.places.ssh.machine import LinkedHost
-        from tui.panel.screens.metrics import MetricsScreen
-        from tui.panel.widgets.metrics.curve_source import HostCurves
-
-        host = self.links.hosts.get(rows[0].machine)
-        if not isinstance(host, LinkedHost):
-            notify_error(self._app, f"curves of {rows[0].machine} cannot be followed")
-            return
-        found = [host.run(row.run_id) for row in rows]
-        source = HostCurves(host, lambda: self.rows().letters)
-        marked = [source.view(run) for run in found if run is not None]
-        snapshot = getattr(self._app, "snapshot", None)
-        self._app.push_screen(MetricsScreen(self._state, snapshot, marked, source, judge))
+        stamp = groups_stamp(self._state)
+        if stamp == self._groups_stamp:
+            return news
+        known, live = self._alerts, [each for each in list_groups(self._state) if not each.ended]
+        self._groups_stamp, self._alerts = stamp, {group.name: group.alert for group in live}
+        new = (group for group in live if group.alert not in ("", known.get(group.name)))
+        return [*news, *(Notification("alert", group.name, group.alert) for group in new)]
 
     # ---- GPUs
 
@@ -181,10 +171,11 @@ class CockpitHosts:
         host = self.links.hosts.get(where)
         if host is None:
             return snapshot
+        found = self._gpus_of(where)
         return msgspec.structs.replace(
             snapshot,
-            reading=_reading(host),
-            leases={} if host.snapshot is None else remote_leases(host.name, host.snapshot),
+            reading=_reading(host, found.gpus),
+            leases=found.leases,
             letters=self.rows().letters,
             remote_names=self._names(),
         )
@@ -300,20 +291,10 @@ class CockpitHosts:
         return meters
 
 
-def _letters() -> Iterator[str]:
-    """`a` to `z`, then `a2` and so on."""
-    for turn in itertools.count(1):
-        yield from (f"{letter}{turn if turn > 1 else ''}" for letter in ascii_lowercase)
-
-
-def _reading(host: WatchedPlace) -> GpuReading:
+def _reading(host: WatchedPlace, gpus: tuple[GpuSnapshot, ...]) -> GpuReading:
     """The machine's reading, as old as it came."""
-    snapshot = host.snapshot
-    reading = snapshot.reading if snapshot is not None else None
-    if reading is None or snapshot is None:
-        reading = GpuReading(time=host.came, host=host.name, backend=UNREAD)
-    else:
-        gpus = tuple(remote_gpus(host.name, snapshot, host.clock_offset))
-        reading = msgspec.structs.replace(reading, time=host.came, gpus=gpus)
+    found = host.snapshot.reading if host.snapshot is not None else None
+    reading = found or GpuReading(time=host.came, host=host.name, backend=UNREAD)
     problem = reading.problem if host.is_reached else host.status_text
-    return msgspec.structs.replace(reading, problem=problem)
+    shown = gpus if found is not None else ()
+    return msgspec.structs.replace(reading, time=host.came, gpus=shown, problem=problem)

@@ -1,4 +1,4 @@
-"""The places of all kinds, for as long as the panel lives; and alerts of launches over several."""
+"""The places of all kinds, for as long as the panel lives."""
 
 import atexit
 import time
@@ -8,7 +8,6 @@ from typing import Any
 from textual.app import App
 
 from runners.places.place import WatchedPlace
-from runners.places.ssh.node_groups import NodeGroup, groups_stamp, list_groups
 from runners.places.table import open_kinds
 from runners.state.layout import StateDirectory
 
@@ -68,22 +67,3 @@ class LinkedHosts:
             return
         self._is_scheduled, self._notified_at = False, time.monotonic()
         self.changed()
-
-
-class NodeAlerts:
-    """Those of one state folder."""
-
-    def __init__(self, state: StateDirectory) -> None:
-        self._state = state
-        self._stamp: object = None
-        self._known: dict[str, str] = {}
-
-    def new(self) -> list[NodeGroup]:
-        """The launches that go on, and have another alert than when this was asked last."""
-        stamp = groups_stamp(self._state)
-        if stamp == self._stamp:
-            return []
-        live = [group for group in list_groups(self._state) if not group.ended]
-        found = [group for group in live if group.alert != self._known.get(group.name, "")]
-        self._stamp, self._known = stamp, {group.name: group.alert for group in live}
-        return [group for group in found if group.alert]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,7 +12,6 @@ from runners.places.place import Place
 from runners.places.run_row import RunRow
 from runners.places.table import any_place
 from runners.state.layout import StateDirectory
-from runners.watch.metrics.judging import JudgeByMetric
 from tui.panel.notifications import show_notification, summed_up
 from tui.panel.widgets.gpu.pane import GpuPane
 from tui.panel.widgets.log.area import LogArea
@@ -214,8 +212,3 @@ class RemoteSide:
         """The machine of this name, to do something there; None for one that is not linked."""
         host = self.hosts.links.hosts.get(machine) if self.hosts is not None else None
         return None if host is None else host.place
-
-    def open_metrics(self, rows: Sequence[RunRow], judge: JudgeByMetric | None) -> None:
-        """The curves of runs of one machine, beside those of this one."""
-        if self.hosts is not None:
-            self.hosts.open_metrics(rows, judge)

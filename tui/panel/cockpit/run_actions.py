@@ -59,10 +59,11 @@ class RunActions:
         self._commands = commands
         self._places = places
         self._pane = pane
-        self.strangers = StrangerActions(app)
+        self._asked: set[OwnProcess] = set()
+        """Processes of no run that were asked to end."""
         self._alone: dict[str, Callable[[], None]] = {
             # These choose their runs themselves.
-            "stop": self.stop_chosen,
+            "stop": lambda: self.stop(pane.chosen, _NONE),
             "stop_group": self.stop_group,
             "stop_everything": self.stop_everything,
             "undo": commands.undelete_last,
@@ -92,10 +93,6 @@ class RunActions:
             self._notify(_NONE)
 
     # ---- ending
-
-    def stop_chosen(self) -> None:
-        """Ask whether the chosen runs shall stop."""
-        self.stop(self._pane.chosen, _NONE)
 
     def stop(self, rows: Rows, none: str) -> None:
         """Ask whether these runs shall stop: of one, with all that would be lost. Without any, say
@@ -272,6 +269,43 @@ class RunActions:
         question = Question.REMEDIES
         self._places.ask(place, question, [run], RemedyOffer, screen.take, screen.fail)
 
+    # ---- processes of no run
+
+    def end_strangers(self, seen: Sequence[GpuProcess]) -> None:
+        """Ask twice whether those of this user's shall end; say of the others why they stay.
+
+        By SIGTERM; one that was asked so before and is still there, by SIGKILL.
+        """
+        ours, others = [], []
+        for process in seen:
+            try:
+                ours.append(own_process(process))
+            except FresnelError as error:
+                others.append(safe_cell(str(error)))
+        if not ours:
+            self._notify(others[0] if others else "no process here is outside of a run")
+            return
+        force = all(process in self._asked for process in ours)
+        how = "SIGKILL, at once" if force else "SIGTERM; K again: SIGKILL"
+        named = [f"pid {each.pid}  {safe_cell(each.command)[:_COMMAND]}" for each in ours[:_SHOWN]]
+        lines = [*named, *others[:_SHOWN], "", f"By {how}. It belongs to no run."]
+        title = f"End {len(ours)} process{'es' if len(ours) > 1 else ''} of yours?"
+        sure = f"{', '.join(named)}\n\nWhat it has not saved is lost."
+        again = QuestionScreen("Are you sure?", sure, "End it")
+        end = if_answered(lambda _: self._end(ours, force))
+        ask_again = if_answered(lambda _: self._app.push_screen(again, end))
+        self._app.push_screen(QuestionScreen(title, "\n".join(lines), "End it"), ask_again)
+
+    def _end(self, processes: Sequence[OwnProcess], force: bool) -> None:
+        for process in processes:
+            try:
+                end_process(process, force)
+            except FresnelError as error:
+                self._notify(str(error))
+            else:
+                self._asked.add(process)
+                self._notify(f"pid {process.pid} was sent {'SIGKILL' if force else 'SIGTERM'}")
+
     # ---- asking and doing
 
     def _act(self, rows: Rows, action: ActionOfRuns) -> None:
@@ -310,49 +344,3 @@ def _number(rows: Rows) -> str:
 def _names(rows: Rows) -> str:
     more = f" and {len(rows) - _NAMED} more" if len(rows) > _NAMED else ""
     return ", ".join(f"{row.name}{_on(row)}" for row in rows[:_NAMED]) + more
-
-
-class StrangerActions:
-    """Ends processes of this user that compute on a GPU and belong to no run; asked for twice.
-
-    By SIGTERM; one that was asked so before and is still there, by SIGKILL.
-    """
-
-    def __init__(self, app: App[object]) -> None:
-        self._app = app
-        self._asked: set[OwnProcess] = set()
-
-    def end(self, seen: Sequence[GpuProcess]) -> None:
-        """Ask about those of this user's; say of the others why they stay."""
-        ours, others = [], []
-        for process in seen:
-            try:
-                ours.append(own_process(process))
-            except FresnelError as error:
-                others.append(safe_cell(str(error)))
-        if not ours:
-            self._notify(others[0] if others else "no process here is outside of a run")
-            return
-        force = all(process in self._asked for process in ours)
-        how = "SIGKILL, at once" if force else "SIGTERM; K again: SIGKILL"
-        named = [f"pid {each.pid}  {safe_cell(each.command)[:_COMMAND]}" for each in ours[:_SHOWN]]
-        lines = [*named, *others[:_SHOWN], "", f"By {how}. It belongs to no run."]
-        title = f"End {len(ours)} process{'es' if len(ours) > 1 else ''} of yours?"
-        sure = f"{', '.join(named)}\n\nWhat it has not saved is lost."
-        again = QuestionScreen("Are you sure?", sure, "End it")
-        end = if_answered(lambda _: self._end(ours, force))
-        ask_again = if_answered(lambda _: self._app.push_screen(again, end))
-        self._app.push_screen(QuestionScreen(title, "\n".join(lines), "End it"), ask_again)
-
-    def _end(self, processes: Sequence[OwnProcess], force: bool) -> None:
-        for process in processes:
-            try:
-                end_process(process, force)
-            except FresnelError as error:
-                self._notify(str(error))
-            else:
-                self._asked.add(process)
-                self._notify(f"pid {process.pid} was sent {'SIGKILL' if force else 'SIGTERM'}")
-
-    def _notify(self, text: str) -> None:
-        self._app.notify(text, timeout=4, markup=False)

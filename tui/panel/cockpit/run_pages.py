@@ -188,7 +188,7 @@ class RunPages:
         if len(machines) > 1:
             self._notify("the chosen runs are on several machines: choose runs of one")
         elif machines != {""}:
-            self._parts.remote.open_metrics(rows[:_MOST_CURVES], self._judging)
+            self._remote_metrics(rows[:_MOST_CURVES])
         else:
             from tui.panel.screens.metrics import MetricsScreen
 
@@ -196,6 +196,23 @@ class RunPages:
             views = [view for row in rows[:_MOST_CURVES] if (view := self._parts.view_of(row.id))]
             screen = MetricsScreen(parts.state, parts.snapshot, views, judge=self._judging)
             parts.app.push_screen(screen)
+
+    def _remote_metrics(self, rows: Sequence[RunRow]) -> None:
+        """The curves of runs of one machine, beside those of this one."""
+        from runners.places.ssh.machine import LinkedHost
+        from tui.panel.screens.metrics import MetricsScreen
+        from tui.panel.widgets.metrics.curve_source import HostCurves
+
+        parts, hosts = self._parts, self._parts.remote.open()
+        host = hosts.links.hosts.get(rows[0].machine)
+        if not isinstance(host, LinkedHost):
+            notify_error(parts.app, f"curves of {rows[0].machine} cannot be followed")
+            return
+        found = [host.run(row.run_id) for row in rows]
+        source = HostCurves(host, lambda: hosts.rows().letters)
+        marked = [source.view(run) for run in found if run is not None]
+        screen = MetricsScreen(parts.state, parts.snapshot, marked, source, self._judging)
+        parts.app.push_screen(screen)
 
     @property
     def _judging(self) -> JudgeByMetric | None:

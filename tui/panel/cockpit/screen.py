@@ -350,7 +350,7 @@ class CockpitScreen(PaintedOnce[None]):
         if self.read_only or message.machine:
             self.notify(READ_ONLY if self.read_only else ONLY_HERE, markup=False)
         else:
-            self.actions.strangers.end(message.processes)
+            self.actions.end_strangers(message.processes)
 
     def action_next_machine(self) -> None:
         """The GPUs of the next machine."""

@@ -37,8 +37,9 @@ from tui.panel.widgets.launch.kept_drafts import KeptDrafts, OpenDraft
 from tui.panel.widgets.launch.plan_view import OutcomeLines, PlanView
 from tui.panel.widgets.launch.preset_list import PresetList, about_choice
 from tui.snapshot.feed import PanelSnapshot
+from tui.snapshot.questions import LaunchQuestion
 from tui.views.runs.form_plan import FormPlan
-from tui.views.runs.launch_choices import LaunchChoice, own_command
+from tui.views.runs.launch_choices import LaunchChoice, LaunchChoices, own_command
 
 NOT_LAUNCHED = "typed, and not launched"
 _WIDTHS = [(0, "-narrow"), (100, "-broad"), (160, "-vast")]
@@ -148,20 +149,18 @@ class LaunchScreen(FormDialog):
 
     def _read_presets(self, changed: str = "") -> None:
         listed = partial(self._list_presets, self.planner, changed)
-        self.planner.choices(listed, self._cannot_list)
+        self.planner.ask(LaunchQuestion.CHOICES, None, listed, self._cannot_list)
 
     def _cannot_list(self, problem: str) -> None:
         self._show_problem(problem)
         release_keys(self.app)
 
-    def _list_presets(
-        self, planner: LaunchPlanner, changed: str, found: Sequence[LaunchChoice]
-    ) -> None:
+    def _list_presets(self, planner: LaunchPlanner, changed: str, found: LaunchChoices) -> None:
         """List them; one that was `changed` is read anew, else what is being edited stays."""
         # F8 may have gone on to the next machine while these were read.
         if not is_open(self) or planner is not self.planner:
             return
-        choices = [*self._own_choices, *found]
+        choices = [*self._own_choices, *found.choices]
         self._is_read_anew = bool(changed)
         chosen = self.choice.entry.name if self.choice is not None else ""
         if not chosen and not self._old:

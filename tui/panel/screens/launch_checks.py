@@ -15,6 +15,7 @@ from tui.panel.launch_planner import LaunchPlanner, LaunchRequest
 from tui.panel.screens.dialogs import is_open
 from tui.panel.screens.launch_plan_text import REFUSED_KEYS
 from tui.panel.widgets.launch.plan_view import PlanView
+from tui.snapshot.questions import LaunchQuestion
 from tui.views.runs.form_plan import LaunchChecks
 from tui.views.safe import safe
 
@@ -124,7 +125,11 @@ class CheckQuestions:
         assert self._wanted is not None
         self._asked, request = planner, self._wanted[0]
         done = partial(self._take, planner, request)
-        planner.checks(request, done, lambda problem: done(LaunchChecks(unknown=problem)))
+        failed = partial(self._take_problem, planner, request)
+        planner.ask(LaunchQuestion.CHECKS, request, done, failed)
+
+    def _take_problem(self, planner: LaunchPlanner, request: LaunchRequest, problem: str) -> None:
+        self._take(planner, request, LaunchChecks(unknown=problem))
 
     def _take(self, planner: LaunchPlanner, request: LaunchRequest, found: LaunchChecks) -> None:
         if self._asked is not planner:

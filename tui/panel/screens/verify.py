@@ -15,6 +15,7 @@ from runners.verify.verify import Verification
 from tui.panel.hotkeys import hotkey
 from tui.panel.launch_planner import LaunchPlanner, LaunchRequest
 from tui.panel.screens.dialogs import Dialog, PageScroll, dialog_box, is_open
+from tui.snapshot.questions import LaunchQuestion
 from tui.views.health.verification_text import counts_text
 from tui.views.safe import safe_cell
 
@@ -49,9 +50,10 @@ class VerifyScreen(Dialog[bool]):
     def on_mount(self) -> None:
         """Have it checked, which takes seconds."""
         self.query_one("#checks").focus()
-        self.planner.verify(
+        self.planner.ask(
+            LaunchQuestion.VERIFY,
             self.request,
-            lambda found: self._show(_findings_text(found)),
+            lambda found: self._show(_findings_text(found.runs)),
             lambda problem: self._show(Text(problem, style="red")),
         )
 

@@ -110,7 +110,7 @@ class TerminalApp(InOrder, Driven):
             before = signal.signal(signal.SIGINT, lambda *_: None)
             try:
                 yield
-            except Exception as error:  # noqa: BLE001 - Textual takes the terminal back without one only
+            except Exception as error:  # Textual takes the terminal back without one only
                 failed = error
             finally:
                 signal.signal(signal.SIGINT, before)

@@ -1,5 +1,9 @@
 """Colours with a meaning, kept in one place; a sign and a word always say the same."""
 
+from collections.abc import Iterator
+from itertools import count
+from string import ascii_lowercase
+
 from textual.theme import Theme
 
 # Blue, orange, teal, pink …: told apart with any colour vision (Okabe and Ito, "Color Universal
@@ -21,6 +25,12 @@ def run_colour(letter: str, theme: Theme) -> str:
     """The colour that goes with a run's letter."""
     colours = run_colours(theme)
     return colours[(sum(map(ord, letter)) - 65) % len(colours)] if letter else ""
+
+
+def small_letters() -> Iterator[str]:
+    """`a` to `z`, then `a2` and so on."""
+    for turn in count(1):
+        yield from (f"{letter}{turn if turn > 1 else ''}" for letter in ascii_lowercase)
 
 
 def bar(fraction: float | None, width: int) -> str:

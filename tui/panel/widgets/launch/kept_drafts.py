@@ -12,34 +12,8 @@ Typed = dict[tuple[str, str], str]
 """What was typed, by the keys and titles of the fields."""
 
 
-class KeptDrafts:
-    """By machine and by what was chosen there; the newest is where the form opens next."""
-
-    def __init__(self) -> None:
-        self._kept: dict[tuple[str, str], Typed] = {}
-
-    def keep(self, machine: str, choice: str, typed: Typed) -> None:
-        """Keep it, in place of what was kept of this choice."""
-        self.forget(machine, choice)
-        if typed:
-            self._kept[machine, choice] = typed
-
-    def hold(self, machine: str, choice: str, typed: Typed) -> None:
-        """Keep it while it is being launched, be it only what was chosen."""
-        self.forget(machine, choice)
-        self._kept[machine, choice] = typed
-
-    def forget(self, machine: str, choice: str) -> None:
-        """It was launched, or is to begin anew."""
-        self._kept.pop((machine, choice), None)
-
-    def of(self, machine: str, choice: str) -> Typed:
-        """What was typed; nothing where nothing was kept."""
-        return dict(self._kept.get((machine, choice), {}))
-
-    def newest(self, machine: str) -> str:
-        """What was chosen on this machine when something was kept last; empty where nothing is."""
-        return next((name for at, name in reversed(self._kept) if at == machine), "")
+KeptDrafts = dict[tuple[str, str], Typed]
+"""By machine and by what was chosen there; the newest, where the form opens next, is the last."""
 
 
 class OpenDraft:
@@ -50,12 +24,15 @@ class OpenDraft:
         self._key = ("", "")
         self._as_filled: Typed = {}
         self._asked = False
-        self.newest = kept.newest
+
+    def newest(self, machine: str) -> str:
+        """What was chosen on this machine when something was kept last; empty where nothing is."""
+        return next((name for at, name in reversed(self._kept) if at == machine), "")
 
     def begin(self, machine: str, choice: str) -> Typed:
         """Another choice is shown; what was typed there earlier."""
         self._key, self._as_filled = (machine, choice), {}
-        return self._kept.of(machine, choice)
+        return dict(self._kept.get(self._key, {}))
 
     def filled(self, typed: Typed) -> None:
         """Its fields are filled in: this much is kept already."""
@@ -63,17 +40,19 @@ class OpenDraft:
 
     def keep(self, typed: Typed) -> None:
         """Keep what stands there."""
-        if self._key[1]:
-            self._kept.keep(*self._key, typed)
+        self.forget()
+        if self._key[1] and typed:
+            self._kept[self._key] = typed
 
     def forget(self) -> None:
         """It is to begin anew."""
-        self._kept.forget(*self._key)
+        self._kept.pop(self._key, None)
 
-    def hold(self, typed: Typed) -> Callable[[], None]:
+    def hold(self, typed: Typed) -> Callable[[], object]:
         """Keep what stands there, and is being launched, until what is returned is called."""
-        self._kept.hold(*self._key, typed)
-        return partial(self._kept.forget, *self._key)
+        self.forget()
+        self._kept[self._key] = typed
+        return partial(self._kept.pop, self._key, None)
 
     def goes_on(self) -> None:
         """Something more is typed: nobody is about to leave."""

@@ -1,8 +1,7 @@
 """The runs beside the charts: which ones are drawn, in which colour, and which is on top."""
 
 from collections.abc import Collection, Iterable, Sequence
-from itertools import count, islice
-from string import ascii_lowercase
+from itertools import islice
 from typing import ClassVar
 
 from rich.text import Text
@@ -11,7 +10,7 @@ from textual.message import Message
 from textual.theme import Theme
 
 from tui.panel.screen_keys import CURVE_KEYS
-from tui.panel.theme.palette import run_colour, run_colours
+from tui.panel.theme.palette import run_colour, run_colours, small_letters
 from tui.panel.widgets.metrics.chart_request import RunCurve
 from tui.panel.widgets.row_list import RowList
 from tui.snapshot.feed import PanelSnapshot
@@ -185,11 +184,7 @@ def small_letter(taken: Collection[str], drawn: Iterable[str], theme: Theme) -> 
 
     That is a colour which none of those `drawn` has.
     """
-    letters = (
-        base if level == 1 else f"{base}{level}" for level in count(1) for base in ascii_lowercase
-    )
-    free = list(
-        islice((letter for letter in letters if letter not in taken), len(run_colours(theme)))
-    )
+    untaken = (letter for letter in small_letters() if letter not in taken)
+    free = list(islice(untaken, len(run_colours(theme))))
     seen = {run_colour(letter, theme) for letter in drawn}
     return next((letter for letter in free if run_colour(letter, theme) not in seen), free[0])
