@@ -113,7 +113,7 @@ def test_every_word_can_be_read_on_every_background_of_every_theme(name: str) ->
             style = Style.from_color(colour.rich_color, behind.rich_color) + Style.parse(word)
             painted = Strip([Segment("done 12", style)])
             painted = painted.apply_filter(ANSIToTruecolor(app.ansi_theme_dark), behind)
-            shown = legible(next(iter(painted)).style or Style(), app.painter.least_contrast)
+            shown = legible(next(iter(painted)).style or Style(), app.painter.screen.least_contrast)
             assert shown.color is not None and shown.bgcolor is not None
             ratio = contrast(shown.color.get_truecolor().hex, shown.bgcolor.get_truecolor().hex)
             if ratio < least:

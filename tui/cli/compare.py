@@ -12,9 +12,10 @@ from runners.state.layout import StateDirectory
 from runners.state.runs import find_run, find_runs
 from tui.cli.output import echo, print_json, print_table
 from tui.views.metrics.pinned_charts import pinned_charts
+from tui.views.runs.code_diff import diff_text
 from tui.views.runs.comparison import Comparison, compare
 from tui.views.runs.comparison_text import agreements, csv_rows, tables_of, to_json
-from tui.views.runs.run_facts import RunFacts, compared_facts, read_diff
+from tui.views.runs.run_facts import RunFacts, compared_facts
 
 
 def run_compare(arguments: argparse.Namespace) -> None:
@@ -80,9 +81,7 @@ def _print_code(state: StateDirectory, facts: list[RunFacts]) -> None:
     commits = [plan.provenance.commit if plan else None for plan in plans]
     if None not in commits and commits[0] != commits[1]:
         echo(f"other commits: git diff {commits[0]} {commits[1]} shows how these differ")
-    before, after = (
-        read_diff(state.run(fact.run.id)).decode("utf-8", "replace").splitlines() for fact in facts
-    )
+    before, after = ((diff_text(state.run(fact.run.id)) or "").splitlines() for fact in facts)
     names = [fact.run.id for fact in facts]
     lines = list(difflib.unified_diff(before, after, names[0], names[1], lineterm=""))
     for line in lines:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from queue import Empty, Queue
 from typing import Any, TypeVar
 
@@ -63,7 +64,7 @@ class PlaceOfRuns:
         failed: Callable[[str], None] | None = None,
     ) -> None:
         """Ask a place, and go on in the app's own thread; a problem is told unless `failed` is."""
-        failed = failed or self._show_problem
+        failed = failed or partial(notify_error, self._app)
         if place.obstacle:
             failed(place.obstacle)
             return
@@ -103,7 +104,7 @@ class PlaceOfRuns:
         if not row.machine:
             view = self._view_of(row.id)
             if view is None:
-                self._show_problem("this run has been removed")
+                notify_error(self._app, "this run has been removed")
             else:
                 then(view)
             return
@@ -126,9 +127,6 @@ class PlaceOfRuns:
                 then(answer)
 
         return answered
-
-    def _show_problem(self, problem: str) -> None:
-        notify_error(self._app, problem)
 
 
 def _converted(place: Place, found: object, kind: type[Answer]) -> Answer:

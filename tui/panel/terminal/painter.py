@@ -42,19 +42,10 @@ class Painter:
         system = COLOR_SYSTEMS[app.console.color_system or "truecolor"]
         coloured = bool(os.environ.get("TMUX"))
         coloured |= not os.environ.get("TERM", "").startswith(_WITHOUT_COLOURED_BLANKS)
-        self._screen = TerminalScreen(system, coloured)
+        self.screen = TerminalScreen(system, coloured)
         self._line: Line | None = None
         self._typed_at = self._painted_at = 0.0
         self._again: Timer | None = None
-
-    @property
-    def least_contrast(self) -> float:
-        """What words and numbers have at least between their colour and what is behind them."""
-        return self._screen.least_contrast
-
-    @least_contrast.setter
-    def least_contrast(self, least: float) -> None:
-        self._screen.least_contrast = least
 
     @property
     def is_slow(self) -> bool:
@@ -65,7 +56,7 @@ class Painter:
     def waits_for_effect(self) -> bool:
         """Whether a key's effect is still to be sent: what else changes had better wait."""
         since = monotonic() - self._typed_at
-        return since < _ACTS_S or (since < _LONGEST_EFFECT_S and not self._screen.is_shown)
+        return since < _ACTS_S or (since < _LONGEST_EFFECT_S and not self.screen.is_shown)
 
     @property
     def is_sparing(self) -> bool:
@@ -74,12 +65,12 @@ class Painter:
 
     def take(self, update: ChopsUpdate | LayoutUpdate) -> None:
         """Take in what Textual has painted, and send what fits."""
-        self._screen.take(update, self._app.size)
+        self.screen.take(update, self._app.size)
         self._send_what_fits()
 
     def forget(self) -> None:
         """The terminal may show anything."""
-        self._screen.forget()
+        self.screen.forget()
 
     def typed(self) -> None:
         """A key came: its effect is sent before anything else."""
@@ -93,10 +84,10 @@ class Painter:
         if driver is not None:
             self._send_all(driver)
             driver.write(text)
-            self._screen.overdraw(region)
+            self.screen.overdraw(region)
 
     def _send_what_fits(self) -> None:
-        driver, screen = self._app.terminal, self._screen
+        driver, screen = self._app.terminal, self.screen
         if driver is None or not self._app.is_running:
             return
         if not isinstance(driver, TerminalDriver):
@@ -125,7 +116,7 @@ class Painter:
             self._again = self._app.set_timer(wait, self._send_what_fits)
 
     def _send_all(self, driver: Driver) -> None:
-        while text := self._screen.write(_EVERYTHING, newest=True):
+        while text := self.screen.write(_EVERYTHING, newest=True):
             self._send(driver, text)
 
     def _send(self, driver: Driver, text: str) -> int:

@@ -132,7 +132,7 @@ def apply_theme(app: "TerminalApp", name: str) -> None:
     # Textual's own themes have none: there are those that Textual begins with.
     plain = _PLAIN_DARK if theme.dark else _PLAIN_LIGHT
     named = THEMES[name][1] if name in THEMES else plain
-    app.painter.least_contrast = HIGH if name.startswith("contrast") else TEXT
+    app.painter.screen.least_contrast = HIGH if name.startswith("contrast") else TEXT
     app.ansi_theme_dark = app.ansi_theme_light = _terminal_theme(theme, named)
 
 

@@ -7,12 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 from rich.text import Text
 from textual.theme import Theme
 
+from runners.model.run_ids import by_names
 from runners.model.states import State
 from runners.places.run_row import RunRow
 from tui.panel.theme.palette import run_colour
 from tui.views.format import fitted
 from tui.views.runs.ended_index import EndedRows
-from tui.views.runs.run_columns import Cell, TableContext, brief_remark, heading_of, remark_span
+from tui.views.runs.run_columns import Cell, TableContext, heading_of, remark_span
 from tui.views.runs.run_sort import SortKey
 
 MARGIN = 4
@@ -60,7 +61,7 @@ def draw_row(
     for cell in cells:
         key, width = cell.column.key, cell.width
         if cell.start == start and end > start:
-            remark = brief_remark(row, context.names)
+            remark = by_names(row.remark, context.names)
             text.append(fitted(remark, end - start) + " ", style=remark_style(row))
         if start <= cell.start < end:
             continue
@@ -79,7 +80,7 @@ def draw_row(
 
 def cut_reason(row: RunRow, cells: Sequence[Cell], names: Mapping[str, str] | None = None) -> Text:
     """A row's whole reason where these columns have no room for it; empty where they do."""
-    text = brief_remark(row, names)
+    text = by_names(row.remark, names)
     start, end = remark_span(row, cells, names)
     own = next((cell.width for cell in cells if cell.column.key == "reason"), 0)
     room = end - start if end > start else own
@@ -104,7 +105,9 @@ class NamesNow:
         """By id; nothing where no reason of these `ended` runs names another."""
         version, called = self._of_ended
         if version != ended.version:
-            names = any("-" in row.remark and brief_remark(row) != row.remark for row in ended.rows)
+            names = any(
+                "-" in row.remark and by_names(row.remark) != row.remark for row in ended.rows
+            )
             called = {row.id: row.name for row in ended.rows} if names else {}
             self._of_ended = ended.version, called
         self.known = {**called, **{row.id: row.name for row in live.values()}} if called else {}

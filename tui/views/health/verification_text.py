@@ -2,6 +2,7 @@
 
 import msgspec
 
+from runners.model.units import counted
 from runners.verify.verify import Verification
 
 
@@ -15,8 +16,4 @@ def counts_text(*found: Verification) -> str:
     """Return `1 failure, 2 warnings` over all that were checked."""
     failures = sum(len(result.failures) for result in found)
     warnings = sum(len(result.warnings) for result in found)
-    return f"{_counted(failures, 'failure')}, {_counted(warnings, 'warning')}"
-
-
-def _counted(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+    return f"{counted(failures, 'failure')}, {counted(warnings, 'warning')}"

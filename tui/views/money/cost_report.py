@@ -201,7 +201,9 @@ def _run_table(report: CostReport, by_name: bool) -> CostTable:
     earlier = "earlier runs"
     if by_name:
         every = sorted(costly, key=lambda row: row.view.money.cost or 0, reverse=True)
-        costly = [row for row in every if row.view.run.is_live or _is_worth_a_row(row)]
+        costly = [
+            row for row in every if row.view.run.is_live or (row.view.money.cost or 0) >= _CENT
+        ]
         small = len(every) - len(costly)
         earlier = f"{small} of less than a cent, earlier runs" if small else earlier
     shown = {} if account is None else cells(account.total, {**account.shares, "": account.idle})
@@ -215,7 +217,7 @@ def _run_table(report: CostReport, by_name: bool) -> CostTable:
             dollars(row.view.money.rate),
             shown.get(row.view.run.id, dollars(row.view.money.cost)),
             dollars(row.view.money.per_epoch),
-            _projected(row),
+            dollars(row.view.money.projected) + _GROUNDS.get(row.view.money.basis, ""),
         )
         for row in costly
     ]
@@ -232,14 +234,6 @@ def _run_table(report: CostReport, by_name: bool) -> CostTable:
 
 def _called(row: CostRow, by_name: bool) -> str:
     return (row.view.run.name if by_name else "") or row.view.run.id
-
-
-def _is_worth_a_row(row: CostRow) -> bool:
-    return (row.view.money.cost or 0) >= _CENT
-
-
-def _projected(row: CostRow) -> str:
-    return dollars(row.view.money.projected) + _GROUNDS.get(row.view.money.basis, "")
 
 
 def _preset_table(spending: Spending) -> CostTable:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from tui.views.format import dollars, duration, metric
 from tui.views.runs.comparison import Comparison, label_of
-from tui.views.runs.comparison_text import tables_of
+from tui.views.runs.comparison_text import agreements, tables_of
 from tui.views.safe import safe_cell
 
 MARK = "<!-- fresnel-tui report -->"
@@ -125,8 +125,7 @@ def _differences(comparison: Comparison) -> list[str]:
     found = ["<h2>Differences</h2>"]
     for title, rows in tables_of(comparison):
         found += [f"<h3>{escaped(title)}</h3>", _table(rows)]
-    same = [section.title for section in comparison.sections if not section.rows]
-    if same:
+    if same := agreements(comparison):
         found.append(f'<p class="quiet">No difference in {escaped(", ".join(same))}.</p>')
     return found
 

@@ -45,10 +45,6 @@ class Column(NamedTuple):
     right: bool = True
 
 
-def _remark(row: RunRow, context: TableContext, width: int) -> str:
-    return brief_remark(row, context.names)
-
-
 def _progress(row: RunRow, context: TableContext, width: int) -> str:
     if row.step is not None and row.steps and (width > 10 or row.fraction is None):
         text = f"{row.step:,}/{row.steps:,}"
@@ -120,10 +116,6 @@ def _cost(row: RunRow, context: TableContext, width: int) -> str:
     return "<$0.01" if 0 < row.cost < 0.01 else f"${row.cost:,.2f}"
 
 
-def _state(row: RunRow, context: TableContext, width: int) -> str:
-    return state_word(row, context.now)
-
-
 def state_word(row: RunRow, now: float) -> str:
     """The state; while it stops, how long until the next step: `stop 28s`."""
     if row.stop_until is None:
@@ -135,7 +127,7 @@ def state_word(row: RunRow, now: float) -> str:
 COLUMNS = {
     column.key: column
     for column in (
-        Column("state", "state", _state, 8, 9, right=False),
+        Column("state", "state", lambda row, to, _: state_word(row, to.now), 8, 9, right=False),
         Column("name", "name", lambda row, *_: row.name, 8, 40, right=False),
         Column("host", "host", lambda row, *_: row.machine or "here", 6, 12, right=False),
         Column("gpus", "GPUs", _gpus, 5, right=False),
@@ -151,7 +143,9 @@ COLUMNS = {
         Column("tags", "tags", lambda row, *_: ",".join(row.tags), 10, right=False),
         Column("eta", "ETA", _eta, 6),
         Column("elapsed", "elapsed", _elapsed, 7),
-        Column("reason", "reason", _remark, 20, 400, right=False),
+        Column(
+            "reason", "reason", lambda row, to, _: by_names(row.remark, to.names), 20, 400, False
+        ),
     )
 }
 _FIRST = ("state", "name", "host", "progress", "last", "eta")
@@ -239,7 +233,7 @@ def remark_span(
     row: RunRow, cells: Sequence[Cell], names: Mapping[str, str] | None = None
 ) -> tuple[int, int]:
     """First and last cell of a row's reason, over other columns when long; (0, 0) for none."""
-    text = brief_remark(row, names)
+    text = by_names(row.remark, names)
     if not text or (row.state is State.DONE and not row.urgent):
         return 0, 0
     order = list(COLUMNS)
@@ -278,11 +272,6 @@ def heading_of(
     return fitted(text, width, column.right)
 
 
-def brief_remark(row: RunRow, names: Mapping[str, str] | None = None) -> str:
-    """Its reason, with runs by their `names` and not by their ids."""
-    return by_names(row.remark, names)
-
-
 def number_in(value: float | None, width: int) -> str:
     """A metric in at most `width` cells, with as many digits as these hold."""
     if value is None:
@@ -316,7 +305,7 @@ def table_text(key: str, context: TableContext) -> Callable[[RunRow], str]:
         states = {state: f"{state.sign} {state}" for state in State}
         return lambda row: states[row.state]
     if key == "reason":
-        return lambda row: brief_remark(row, context.names)
+        return lambda row: by_names(row.remark, context.names)
     text, otherwise = COLUMNS[key].text, "" if key == "tags" else DASH
     width = 400 if key in ("last", "best", "validation", "tags") else 6
     return lambda row: text(row, context, width) or otherwise

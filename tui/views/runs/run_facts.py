@@ -10,7 +10,6 @@ import msgspec
 from runners.cost.cost_reader import costs_of
 from runners.cost.run_costs import RunCost
 from runners.host.clock import moment_now
-from runners.host.files import read_plain
 from runners.lifecycle.launch.git_snapshot import read_source
 from runners.model.run import Run
 from runners.state.layout import RunDirectory, StateDirectory
@@ -18,14 +17,14 @@ from runners.state.rank_processes import processes_of
 from runners.watch.metrics.event_reader import EventReader
 from runners.watch.metrics.final import FinalMetric, FinalReport, read_final
 from runners.watch.metrics.final_maker import keep_final, make_final
+from tui.views.runs.code_diff import diff_text
 from tui.views.runs.run_settings import as_text, launched_settings
 from tui.views.runs.run_text import no_gpus
 
 _VISIBILITY = re.compile(
     r"(CUDA|ROCR|HIP|ZE)_\w*VISIBLE_DEVICES|CUDA_DEVICE_ORDER|FRESNEL_\w+|MASTER_PORT|.*PORT"
 )
-_CHANGED = re.compile(rb"^\+\+\+ (?:b/)?(.*)$", re.MULTILINE)
-_DIFF_BYTES = 8 << 20
+_CHANGED = re.compile(r"^\+\+\+ (?:b/)?(.*)$", re.MULTILINE)
 
 
 class RunFacts(msgspec.Struct, frozen=True):
@@ -120,16 +119,8 @@ def _code(run: Run, directory: RunDirectory) -> dict[str, str]:
 
 def changed_files(directory: RunDirectory) -> list[str]:
     """The files that were changed and not committed when the run was launched."""
-    names = [name.decode("utf-8", "replace") for name in _CHANGED.findall(read_diff(directory))]
+    names = _CHANGED.findall(diff_text(directory) or "")
     return [name for name in names if name != "/dev/null"]
-
-
-def read_diff(directory: RunDirectory) -> bytes:
-    """What was not committed at the launch, as git's diff; empty where there is none."""
-    try:
-        return read_plain(directory.source_diff, _DIFF_BYTES)
-    except OSError:
-        return b""
 
 
 def _environment(run: Run) -> dict[str, str]:

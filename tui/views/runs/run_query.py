@@ -57,15 +57,8 @@ class RunQuery(NamedTuple):
     text: str
     tests: tuple[Test, ...] = ()
     problem: str = ""
-    metrics: tuple[str, ...] = ()
-    """The metrics, or settings of their names, that are compared."""
-    settings: tuple[str, ...] = ()
-    """The settings that are asked for as such."""
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """What some run should have: metrics by their names, settings as `set:NAME`."""
-        return (*self.metrics, *(SETTING + name for name in self.settings))
+    names: tuple[str, ...] = ()
+    """What some run should have: metrics by their names, settings as `set:NAME`."""
 
     def __call__(self, row: RunRow) -> bool:
         """Whether a row is wanted."""
@@ -99,9 +92,7 @@ def parse_query(text: str, now: float, typing: bool = False) -> RunQuery:
             continue
         tests.append(_opposite(test) if turned else test)
         names += _names_in(word[1:] if turned else word)
-    settings = tuple(name.removeprefix(SETTING) for name in names if name.startswith(SETTING))
-    metrics = tuple(name for name in names if not name.startswith(SETTING))
-    return RunQuery(text, tuple(tests), problem, metrics, settings)
+    return RunQuery(text, tuple(tests), problem, tuple(names))
 
 
 def checked_query(text: str, now: float) -> RunQuery:

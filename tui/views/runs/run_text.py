@@ -104,14 +104,8 @@ def progress_pairs(view: RunView) -> list[tuple[str, str]]:
     if progress.epoch is not None:
         pairs.append(("epoch", f"{progress.epoch} of {progress.epochs or DASH}"))
     if progress.step is not None:
-        pairs.append(
-            (
-                progress.counted.removesuffix("s"),
-                f"{progress.step:,} of {progress.steps or DASH:,}"
-                if progress.steps
-                else f"{progress.step:,}",
-            )
-        )
+        of = f" of {progress.steps:,}" if progress.steps else ""
+        pairs.append((progress.counted.removesuffix("s"), f"{progress.step:,}{of}"))
     if progress.rate is not None:
         pairs.append(("pace", f"{metric(progress.rate)} {progress.rate_unit}/s"))
     if view.readers:

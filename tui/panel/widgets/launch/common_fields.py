@@ -67,6 +67,7 @@ FIELDS = (
 )
 
 
+_KEYS = "KEY=VALUE, as train.gpu=0"
 CONFIGURED = ("config", "keys")
 """Fields of programs that are configured by a file."""
 
@@ -115,7 +116,7 @@ def with_details(spec: RunSpec, texts: Mapping[str, str]) -> RunSpec:
     if "checkpoints" in changed:
         values["checkpoints"] = tuple(changed["checkpoints"].split())
     if "priority" in changed:
-        values["priority"] = _priority(changed["priority"])
+        values["priority"] = whole_number("priority", changed["priority"]) or 0
     if "after" in changed:
         values["after"] = _after(changed["after"])
     if "price" in changed:
@@ -145,7 +146,7 @@ def _with_keys(spec: RunSpec, text: str) -> tuple[Parameter, ...]:
     """
     found = {parameter.name: parameter for parameter in spec.parameters}
     by_key = {parameter.stands_for: name for name, parameter in found.items()}
-    for word in _assignments(text):
+    for word in assignments("keys", text, _KEYS):
         key, _, value = word.partition("=")
         name = by_key.get(key, key)
         try:
@@ -160,15 +161,24 @@ def _with_keys(spec: RunSpec, text: str) -> tuple[Parameter, ...]:
     return tuple(found.values())
 
 
-def _assignments(text: str) -> list[str]:
+def assignments(field: str, text: str, expected: str) -> list[str]:
+    """The words of a field, each with a `=`; WrongInput says what the `field` expects."""
     try:
         typed = shlex.split(text)
     except ValueError as error:
-        raise WrongInput(f"keys: {str(error).lower()}") from None
+        raise WrongInput(f"{field}: {str(error).lower()}") from None
     for word in typed:
         if not word.partition("=")[1]:
-            raise WrongInput(f"keys: {word}: expected KEY=VALUE, as train.gpu=0")
+            raise WrongInput(f"{field}: {word}: expected {expected}")
     return typed
+
+
+def whole_number(field: str, text: str) -> int | None:
+    """What was typed in a field, None for nothing; WrongInput for what is no number."""
+    try:
+        return int(text) if text else None
+    except ValueError:
+        raise WrongInput(f"{field}: expected a whole number, got {text!r}") from None
 
 
 _CLEARED = {
@@ -193,7 +203,7 @@ def detail_arguments(spec: RunSpec, texts: Mapping[str, str], is_here: bool = Tr
         arguments += ["--set", f"working_directory={folder or WORKING_DIRECTORY}"]
     if changed.get("config"):
         arguments += ["--set", f"config={changed['config']}"]
-    for word in _assignments(changed.get("keys", "")):
+    for word in assignments("keys", changed.get("keys", ""), _KEYS):
         arguments += ["--set", word]
     if "checkpoints" in changed:
         patterns = changed["checkpoints"].split()
@@ -224,13 +234,6 @@ def _after(text: str) -> After | None:
         return parse_after(text) if text else None
     except ValueError as error:
         raise WrongInput(f"after: {error}") from None
-
-
-def _priority(text: str) -> int:
-    try:
-        return int(text or "0")
-    except ValueError:
-        raise WrongInput(f"priority: expected a whole number, got {text!r}") from None
 
 
 def _changed(spec: RunSpec, texts: Mapping[str, str]) -> dict[str, str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,6 +27,7 @@ from runners.presets.sweeps import varied_keys
 from tui.panel.command_log import gpu_arguments
 from tui.panel.widgets.gpu.picker import spell_request
 from tui.panel.widgets.launch.command_input import CommandInput
+from tui.panel.widgets.launch.common_fields import assignments
 from tui.panel.widgets.launch.fields import (
     FormField,
     describe_parameter,
@@ -123,14 +123,7 @@ class RunDraft:
         return [f"{key}={first.get(key, text)}" for key, _, text in parts]
 
     def _varied_values(self) -> list[str]:
-        try:
-            values = shlex.split(self.values)
-        except ValueError as error:
-            raise WrongInput(f"values: {str(error).lower()}") from None
-        for word in values:
-            if not word.partition("=")[1]:
-                raise WrongInput(f"values: {word}: expected NAME=VALUES, as lr=1e-4,3e-4")
-        return values
+        return assignments("values", self.values, "NAME=VALUES, as lr=1e-4,3e-4")
 
     def _with_command(self, overrides: Sequence[str]) -> RunSpec:
         if not self.has_command:

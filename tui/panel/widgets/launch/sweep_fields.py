@@ -9,7 +9,7 @@ from rich.text import Text
 
 from runners.lifecycle.launch.sweep import Sweep, SweepWish
 from runners.model.errors import WrongInput
-from tui.panel.widgets.launch.common_fields import DetailField
+from tui.panel.widgets.launch.common_fields import DetailField, whole_number
 from tui.panel.widgets.named_lines import NamedLines
 
 VALUES = DetailField(
@@ -44,10 +44,10 @@ _FLAG = re.compile(r"--(?:set )?(?=[a-z])")
 def sweep_request(texts: Mapping[str, str], name: str) -> SweepWish:
     """What was typed; WrongInput names the field that is no number."""
     return SweepWish(
-        _number("samples", texts),
-        _number("sample-seed", texts) or 0,
+        whole_number("samples", texts.get("samples", "")),
+        whole_number("sample-seed", texts.get("sample-seed", "")) or 0,
         texts.get("sampler") or None,
-        _number("parallel", texts),
+        whole_number("parallel", texts.get("parallel", "")),
         texts.get("early-stop") or None,
         name,
     )
@@ -66,14 +66,6 @@ def sweep_arguments(texts: Mapping[str, str]) -> list[str]:
 def as_fields(error: WrongInput) -> WrongInput:
     """The error with the names of fields where a command line has flags."""
     return WrongInput(_FLAG.sub("", error.message), _FLAG.sub("", error.hint or ""))
-
-
-def _number(key: str, texts: Mapping[str, str]) -> int | None:
-    text = texts.get(key, "")
-    try:
-        return int(text) if text else None
-    except ValueError:
-        raise WrongInput(f"{key}: expected a whole number, got {text!r}") from None
 
 
 def add_sweep(lines: NamedLines, sweep: Sweep, starts: str) -> None:

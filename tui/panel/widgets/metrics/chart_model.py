@@ -136,22 +136,15 @@ class ChartModel:
 
         found, paths = self._lines(request), list[Path]()
         for name in names:
-            having = _having(found, request, name)
-            axis, curves = self._over(name, request, having)
+            axis, having, drawn = self._drawn_curves(name, request, found)
             lines = [
-                SvgCurve(f"{mark.letter} {mark.run.name or mark.run.id}", curve)
-                for (mark, _), curve in zip(having, curves, strict=True)
-                if curve is not None
+                SvgCurve(
+                    f"{mark.letter} {mark.run.name or mark.run.id}"
+                    + (f", {MEAN_TEXT}" if is_mean else ""),
+                    curve,
+                )
+                for mark, curve, is_mean in drawn
             ]
-            for mean in _means_of(name, found):
-                lines += [
-                    SvgCurve(
-                        f"{mark.letter} {mark.run.name or mark.run.id}, {MEAN_TEXT}",
-                        curve.beside_steps(),
-                    )
-                    for mark, line in _having(found, request, mean)
-                    if (curve := self._curve(mark, line, mean, axis, request)) is not None
-                ]
             rows = [part for _, line in having for part in line]
             title = name
             if request.smoothing:
@@ -175,25 +168,11 @@ class ChartModel:
         place: tuple[int, int, int, int],
         focused: bool,
     ) -> Chart:
-        having = _having(found, request, name)
-        axis, curves = self._over(name, request, having)
+        axis, having, drawn = self._drawn_curves(name, request, found)
         lines = [
-            ChartCurve(mark.letter, mark.colour, curve, mark.pinned, mark.run.is_live)
-            for (mark, _), curve in zip(having, curves, strict=True)
-            if curve is not None
+            ChartCurve(mark.letter + MEAN * mean, mark.colour, curve, mark.pinned, mark.run.is_live)
+            for mark, curve, mean in drawn
         ]
-        for mean in _means_of(name, found):
-            lines += [
-                ChartCurve(
-                    f"{mark.letter}{MEAN}",
-                    mark.colour,
-                    curve.beside_steps(),
-                    mark.pinned,
-                    mark.run.is_live,
-                )
-                for mark, line in _having(found, request, mean)
-                if (curve := self._curve(mark, line, mean, axis, request)) is not None
-            ]
         self._seams.update(line.letter for line in lines if line.curve.seams)
         key = (name, place, focused, request.options, name in request.pinned, tuple(lines))
         known = self._drawn.get(at)
@@ -211,20 +190,27 @@ class ChartModel:
         self._drawn[at] = key, chart
         return chart
 
-    def _over(
-        self, name: str, request: ChartRequest, having: Sequence[tuple[RunCurve, Line]]
-    ) -> tuple[AxisName, list[Curve | None]]:
-        """The curves of a metric over the axis asked for, or over one that all of them have."""
-        axis = request.options.axis
-        curves = [self._curve(mark, line, name, axis, request) for mark, line in having]
-        if any(curve is None for curve in curves):
+    def _drawn_curves(
+        self, name: str, request: ChartRequest, found: dict[str, Line]
+    ) -> tuple[AxisName, list[tuple[RunCurve, Line]], list[tuple[RunCurve, Curve, bool]]]:
+        """The curves of a chart over the axis asked for, or over one that all of them have.
+
+        With that axis, the runs that have the metric, and which curves are means over epochs.
+        """
+        axis, having = request.options.axis, _having(found, request, name)
+        if any(self._curve(mark, line, name, axis, request) is None for mark, line in having):
             # Some program told no times or no epochs, or nothing leads from a GPU's times to steps.
             timed = any(
                 by_time(part[name]) for _, line in having for _, part in line if name in part
             )
             axis = "time" if timed else "step"
-            curves = [self._curve(mark, line, name, axis, request) for mark, line in having]
-        return axis, curves
+        drawn = [
+            (mark, curve if each == name else curve.beside_steps(), each != name)
+            for each in (name, *_means_of(name, found))
+            for mark, line in _having(found, request, each)
+            if (curve := self._curve(mark, line, each, axis, request)) is not None
+        ]
+        return axis, having, drawn
 
     def _curve(
         self, mark: RunCurve, line: Line, name: str, axis: AxisName, request: ChartRequest
