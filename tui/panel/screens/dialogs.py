@@ -120,10 +120,10 @@ class PageScroll(VerticalScroll, ScrollsByKeys):
 
 
 def dialog_box(
-    title: str, keys: str = "", look: str = "", scrolls: bool = False
+    title: str, keys: str = "", classes: str = "", scrolls: bool = False
 ) -> Vertical | PageScroll:
     """The box around a dialog, words in its border: what stands in them is no markup."""
-    box = (PageScroll if scrolls else Vertical)(classes=f"dialog {look}")
+    box = (PageScroll if scrolls else Vertical)(classes=f"dialog {classes}")
     box.border_title, box.border_subtitle = Content(title), Content(keys)
     return box
 
