@@ -84,9 +84,9 @@ class LaunchPlanner(ABC):
     def about(self) -> str:
         """How it stands: its free GPUs and what it costs."""
 
-    @abstractmethod
     def snapshot(self, snapshot: PanelSnapshot) -> PanelSnapshot:
         """The GPUs that can be chosen there, in place of this machine's."""
+        return snapshot
 
     @abstractmethod
     def launch(self, request: LaunchRequest, launched: Callable[[], object]) -> None:
@@ -121,10 +121,6 @@ class PlannerHere(LaunchPlanner):
         if snapshot is None or not gpus:
             return "no GPU"
         return f"{len(free_gpus(snapshot.gpus, snapshot.leases))} of {len(gpus)} GPUs free"
-
-    def snapshot(self, snapshot: PanelSnapshot) -> PanelSnapshot:
-        """As it is."""
-        return snapshot
 
     def launch(self, request: LaunchRequest, launched: Callable[[], object]) -> None:
         """Start the runs, and select the first."""

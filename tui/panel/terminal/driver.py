@@ -151,7 +151,7 @@ class TerminalDriver(LinuxDriver):
         super().__init__(app, debug=debug, mouse=mouse, size=size)
         self.exit_event: WakingEvent = WakingEvent()
         self.line = Line()
-        self.room_made: Callable[[], None] = _nothing
+        self.room_made: Callable[[], None] = lambda: None
         """Called in the loop when the line may take more."""
         self.wants_mouse = mouse
         self._began_with_mouse = mouse
@@ -318,7 +318,3 @@ class TerminalDriver(LinuxDriver):
         self.resume_application_mode()
         if self._output is not None:
             self._application.post_message(self.SignalResume())
-
-
-def _nothing() -> None:
-    pass

@@ -39,15 +39,11 @@ class Named(msgspec.Struct, frozen=True):
     quiet: str
 
 
-_CONTRAST_DARK = Named("#ff8080", "#40ff40", "#ffff00", "#80b0ff", "#ff90ff", "#40ffff", "#c0c0c0")
-_CONTRAST_LIGHT = Named("#9b0000", "#005500", "#5f4300", "#0000a0", "#7a007a", "#00505f", "#404040")
 _PLAIN_DARK = Named("#f4005f", "#98e024", "#fd971f", "#9d65ff", "#f4005f", "#58d1eb", "#a09c84")
 _PLAIN_LIGHT = Named("#aa3731", "#448c27", "#9b6e00", "#325cc0", "#7a3e9d", "#0083b2", "#606060")
-_SAFE_DARK = Named("#e8743b", "#56b4e9", "#f0e442", "#7aa6ff", "#cc79a7", "#8fd3c1", "#a0a0a0")
-_SAFE_LIGHT = Named("#600020", "#0060a0", "#806600", "#003f87", "#8a3f68", "#006b4f", "#5a5a5a")
 
-THEMES: dict[str, tuple[Theme, Named]] = {
-    "contrast-dark": (
+_OWN: tuple[tuple[Theme, Named], ...] = (
+    (
         Theme(
             name="contrast-dark",
             primary="#ffffff",
@@ -61,9 +57,9 @@ THEMES: dict[str, tuple[Theme, Named]] = {
             panel="#202020",
             text_alpha=1.0,
         ),
-        _CONTRAST_DARK,
+        Named("#ff8080", "#40ff40", "#ffff00", "#80b0ff", "#ff90ff", "#40ffff", "#c0c0c0"),
     ),
-    "contrast-light": (
+    (
         Theme(
             name="contrast-light",
             primary="#000000",
@@ -78,9 +74,9 @@ THEMES: dict[str, tuple[Theme, Named]] = {
             text_alpha=1.0,
             dark=False,
         ),
-        _CONTRAST_LIGHT,
+        Named("#9b0000", "#005500", "#5f4300", "#0000a0", "#7a007a", "#00505f", "#404040"),
     ),
-    "colour-safe-dark": (
+    (
         Theme(
             name="colour-safe-dark",
             primary="#0072b2",
@@ -91,9 +87,9 @@ THEMES: dict[str, tuple[Theme, Named]] = {
             foreground="#e8e8e8",
             background="#14161a",
         ),
-        _SAFE_DARK,
+        Named("#e8743b", "#56b4e9", "#f0e442", "#7aa6ff", "#cc79a7", "#8fd3c1", "#a0a0a0"),
     ),
-    "colour-safe-light": (
+    (
         Theme(
             name="colour-safe-light",
             primary="#0072b2",
@@ -106,9 +102,10 @@ THEMES: dict[str, tuple[Theme, Named]] = {
             surface="#ffffff",
             dark=False,
         ),
-        _SAFE_LIGHT,
+        Named("#600020", "#0060a0", "#806600", "#003f87", "#8a3f68", "#006b4f", "#5a5a5a"),
     ),
-}
+)
+THEMES = {theme.name: (theme, named) for theme, named in _OWN}
 
 
 def default_theme(app: "App[None]") -> str:
@@ -156,16 +153,7 @@ def _terminal_theme(theme: Theme, named: Named) -> TerminalTheme:
         back = theme.background
     if theme.foreground is not None and theme.foreground.startswith("#"):
         front = theme.foreground
-    normal = [
-        back,
-        named.red,
-        named.green,
-        named.yellow,
-        named.blue,
-        named.magenta,
-        named.cyan,
-        front,
-    ]
+    normal = [back, *msgspec.structs.astuple(named)[:-1], front]
     bright = [named.quiet, *normal[1:]]
     return TerminalTheme(
         _rgb(back),

@@ -11,7 +11,6 @@ from typing import NamedTuple
 from tui.views.metrics.curves import AxisName, Curve, axis_text, axis_ticks
 from tui.views.metrics.scales import (
     Scale,
-    axis_numbers,
     distinct,
     scale_for,
     short,
@@ -129,7 +128,7 @@ def _frame(
     if not ys:
         return None
     scale = scale_for(min(ys), max(ys), log)
-    numbers = axis_numbers(_y_ticks(scale, height))
+    numbers = distinct(_y_ticks(scale, height), short)
     left = 16 + _LETTER * max(len(text) for text in numbers)
     across = Scale(low, high) if high > low else Scale(low - 0.5, low + 0.5, constant=low)
     return _Frame(left, _TITLE, width - left - 16, height, across, scale)
@@ -143,7 +142,7 @@ def _axes(frame: _Frame, axis: AxisName, log: bool) -> list[str]:
     right, bottom = frame.left + frame.width, frame.top + frame.height
     body = []
     marks = _y_ticks(frame.y, frame.height)
-    for value, text in zip(marks, axis_numbers(marks), strict=True):
+    for value, text in zip(marks, distinct(marks, short), strict=True):
         y = frame.down(value)
         body.append(f'<path d="M{frame.left:.1f} {y:.1f}H{right:.1f}" stroke="{_GRID}"/>')
         body.append(

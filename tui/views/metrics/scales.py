@@ -122,11 +122,6 @@ def clock_ticks(scale: Scale, most: int) -> list[float]:
     return _marks(scale, (*(enough or [days])[:1], *less))
 
 
-def axis_numbers(values: Sequence[float]) -> list[str]:
-    """The numbers of one axis with as many digits as tell them apart, at least three."""
-    return distinct(values, short)
-
-
 def distinct(values: Sequence[float], write: Callable[[float, int], str]) -> list[str]:
     """Each value by `write(value, digits)`, with as few digits from 3 on as make them differ."""
     texts: list[str] = []

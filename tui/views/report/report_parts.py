@@ -2,7 +2,7 @@
 
 import base64
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from runners import __version__
@@ -12,11 +12,10 @@ from runners.host.files import read_plain
 from runners.host.identity import host_name
 from runners.model.masking import mask_text
 from runners.model.run import Run
-from runners.state.layout import RunDirectory, StateDirectory
+from runners.state.layout import StateDirectory
 from runners.watch.metrics.epoch_means import step_metric
 from runners.watch.metrics.judging import ordered
 from runners.watch.metrics.run_metrics import RunMetrics
-from runners.watch.metrics.series import Series
 from runners.watch.pictures import RunPicture, find_pictures
 from tui.views.format import dollars, duration, metric, place
 from tui.views.health.diagnosis_text import diagnose_run, diagnosis_pairs
@@ -82,8 +81,14 @@ def _charts(
     sources = {name: found.source for i in reversed(drawn) for name, found in series[i].items()}
     every = in_order(sources, [metrics[i].run for i in drawn], pinned)
     names = [name for name in every if step_metric(name, sources) is None]
-    devices = [name for name in names if any(_is_device(series[i].get(name)) for i in drawn)]
+    devices = [
+        name for name in names if any(name in series[i] and by_time(series[i][name]) for i in drawn)
+    ]
     own = [name for name in names if name not in devices]
+
+    def curve_in(i: int, name: str, axis: AxisName) -> Curve | None:
+        run = metrics[i].run
+        return curve_of([(run, series[i])], name, axis, metrics[i].higher(name))
 
     def draw(name: str) -> str:
         unit = next(found.unit for i in drawn if (found := series[i].get(name)) is not None)
@@ -95,7 +100,7 @@ def _charts(
                 else SvgCurve(label_of(comparison, i), curve)
                 for each in (name, *means)
                 for i in drawn
-                if (curve := _curve(metrics[i], series[i], each, axis)) is not None
+                if (curve := curve_in(i, each, axis)) is not None
             ]
             if curves:
                 return chart_svg(name, curves, axis, unit=unit)
@@ -107,28 +112,20 @@ def _charts(
     )
 
 
-def _curve(
-    metrics: RunMetrics, series: Mapping[str, Series], name: str, axis: AxisName
-) -> Curve | None:
-    return curve_of([(metrics.run, series)], name, axis, metrics.higher(name))
-
-
-def _is_device(series: Series | None) -> bool:
-    return series is not None and by_time(series)
-
-
 def _run_part(
     state: StateDirectory, fact: RunFacts, notes: list[str], room: int
 ) -> tuple[RunPart, int]:
     run = fact.run
     pictures, used, left = _pictures(run, room)
     settings = {**fact.settings, **fact.stated}
+    lines = last_lines(state.run(run.id).output, _LAST_LINES) if run.state.has_failed else []
     surroundings = {**fact.code, **fact.machine, **fact.environment}
     part = RunPart(
         about=_about(fact, pinned_charts(state)),
         settings=[*settings.items(), *surroundings.items()],
         ending=_ending(run),
-        last_lines=_last_lines(state.run(run.id)) if run.state.has_failed else [],
+        # Masked: a report is made for others.
+        last_lines=[mask_text(line) for line in lines],
         pictures=pictures,
         pictures_left_out=left,
         notes=notes,
@@ -197,11 +194,6 @@ def _spread(pictures: Sequence[RunPicture]) -> list[RunPicture]:
         round(k * (count - 1) / (PICTURES_PER_SERIES - 1)) for k in range(PICTURES_PER_SERIES)
     }
     return [pictures[i] for i in sorted(places)]
-
-
-def _last_lines(directory: RunDirectory) -> list[str]:
-    """The last lines of its output, masked: a report is made for others."""
-    return [mask_text(line) for line in last_lines(directory.output, _LAST_LINES)]
 
 
 def _caption(picture: RunPicture) -> str:

@@ -47,7 +47,8 @@ def _before_it(
     if place is not None:
         of = f" of {len(ids)}" if run.id in ids else ""
         lines.append(f"Place {place}{of} in the queue, priority {_priority(view)}.")
-    holders = [other for other in runs if any(other.run.id == held.run for held in _all(leases))]
+    holding = {lease.run for held in leases.values() for lease in held}
+    holders = [other for other in runs if other.run.id in holding]
     if holders and run.plan is not None and run.plan.spec.after is None:
         lines.append("Who holds GPUs, and when each may end at its current pace:")
         for holder in sorted(holders, key=lambda other: other.progress.eta_s or float("inf")):
@@ -68,7 +69,3 @@ def _may_end(holder: RunView) -> str:
 
 def _priority(view: RunView) -> int:
     return view.run.plan.spec.priority if view.run.plan else 0
-
-
-def _all(leases: Mapping[str, Sequence[Lease]]) -> list[Lease]:
-    return [lease for held in leases.values() for lease in held]

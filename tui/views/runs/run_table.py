@@ -87,7 +87,9 @@ class Arranger:
             if choice.sort:
                 lines: list[Line] = list(sort_rows(found, choice.sort, choice.metric))
             else:
-                lines = _together((row for row in found if row.group not in groups), choice.folded)
+                lines = _grouped(
+                    (row for row in found if row.group not in groups), choice.folded, False
+                )
             self._ended, self._ended_keys = lines, tuple([line.id for line in lines])
             self._ended_runs = len(found)
             # They stand beside their live members, above all others that ended.
@@ -97,7 +99,7 @@ class Arranger:
         total = len(live) + len(ended)
         if choice.sort:
             return self._merge(wanted, choice, total)
-        lines = _together((*wanted, *self._ended_of_live), choice.folded)
+        lines = _grouped((*wanted, *self._ended_of_live), choice.folded, False)
         keys = tuple([line.id for line in lines])
         return Arrangement(
             keys + self._ended_keys,
@@ -111,7 +113,7 @@ class Arranger:
         if self._sorted is None or ids != self._sorted_key or now > self._sorted_at + _SORTED_FOR_S:
             rows = [line for line in self._ended if isinstance(line, RunRow)]
             lines = sort_rows([*live, *rows], choice.sort, choice.metric) if live else rows
-            shown = _fold(lines, choice.folded) if choice.folded else lines
+            shown = _grouped(lines, choice.folded, True) if choice.folded else lines
             keys = tuple([line.id for line in shown])
             self._sorted = Arrangement(keys, shown, len(lines), total)
             self._sorted_key, self._sorted_at = ids, now
@@ -142,45 +144,29 @@ def _live_groups(live: Iterable[RunRow]) -> frozenset[str]:
     return frozenset(row.group for row in live if row.group)
 
 
-def _together(rows: Iterable[RunRow], folded: frozenset[str]) -> list[Line]:
-    """The rows, those of a group where its first one stands; a folded group is one line."""
+def _grouped(rows: Iterable[RunRow], folded: frozenset[str], is_sorted: bool) -> list[Line]:
+    """The rows, those of a group where its first one stands; a folded group is one line.
+
+    Rows in an order of their own (`is_sorted`) stay apart, but for those of a folded group.
+    """
     found = list(rows)
     members: dict[str, list[RunRow]] = {}
     for row in found:
-        if row.group:
+        if row.group and (row.group in folded or not is_sorted):
             members.setdefault(row.group, []).append(row)
     if not members:
         return list(found)
     lines: list[Line] = []
     for row in found:
-        if not row.group:
-            lines.append(row)
-            continue
-        mine = members.pop(row.group, None)
+        mine = members.get(row.group)
         if mine is None:
-            continue
-        # As launched, though the table has the newest first: a sweep reads downwards.
-        mine.sort(key=lambda member: (member.created, member.id))
-        if row.group in folded and len(mine) > 1:
-            lines.append(FoldedGroup(row.group, tuple(mine)))
-        else:
-            lines += mine
-    return lines
-
-
-def _fold(rows: Sequence[RunRow], folded: frozenset[str]) -> list[Line]:
-    """Rows in an order of their own, a folded group as one line where its first one stands."""
-    members: dict[str, list[RunRow]] = {}
-    for row in rows:
-        if row.group in folded:
-            members.setdefault(row.group, []).append(row)
-    lines: list[Line] = []
-    for row in rows:
-        mine = members.get(row.group, [row])
-        if len(mine) == 1:
             lines.append(row)
         elif mine[0] is row:
-            lines.append(FoldedGroup(row.group, tuple(mine)))
+            if not is_sorted:
+                # As launched, though the table has the newest first: a sweep reads downwards.
+                mine = sorted(mine, key=lambda member: (member.created, member.id))
+            is_one = row.group in folded and len(mine) > 1
+            lines += [FoldedGroup(row.group, tuple(mine))] if is_one else mine
     return lines
 
 

@@ -17,6 +17,7 @@ from textual.strip import Strip
 from runners.watch.logs.ansi import Colour, TextStyle
 from runners.watch.logs.reader import LogLine
 from runners.watch.logs.render import SafeLine, read_line
+from tui.views.format import cells_of
 
 if TYPE_CHECKING:
     from runners.watch.logs.expressions import Expression
@@ -58,8 +59,7 @@ class ShownLine:
 
     def width(self) -> int:
         """Cells it would take on one row."""
-        text = self.safe.text
-        return len(text) if text.isascii() else cell_len(text)
+        return cells_of(self.safe.text)
 
 
 class StripStyle(NamedTuple):

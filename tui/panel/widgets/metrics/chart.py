@@ -12,7 +12,7 @@ from tui.panel.widgets.metrics.canvas import Canvas
 from tui.panel.widgets.metrics.chart_request import ChartOptions
 from tui.views.format import cut, fitted
 from tui.views.metrics.curves import AxisName, Curve, axis_text, axis_ticks
-from tui.views.metrics.scales import Scale, axis_numbers, distinct, scale_for, short, stride, ticks
+from tui.views.metrics.scales import Scale, distinct, scale_for, short, stride, ticks
 
 Row = tuple[Segment, ...]
 
@@ -157,7 +157,7 @@ def _labels(scale: Scale, rows: int) -> dict[int, str]:
         return {round((rows * 4 - 1) / 2) >> 2: short(scale.constant, 6)}
     values = ticks(scale, max(2, rows // 3))
     places = [round((1 - scale.place(value)) * (rows * 4 - 1)) >> 2 for value in values]
-    return dict(zip(places, axis_numbers(values), strict=True))
+    return dict(zip(places, distinct(values, short), strict=True))
 
 
 def _plot_row(
