@@ -68,10 +68,4 @@ def open_panel(arguments: Sequence[str]) -> int:
     if sys.modules.get("ssl") is None:
         sys.modules.pop("ssl")
 
-    return run_panel(
-        options.launch,
-        options.overrides,
-        options.read_only,
-        False if options.no_mouse else None,
-        options.slow,
-    )
+    return run_panel(options)
