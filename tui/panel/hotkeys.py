@@ -85,7 +85,6 @@ class HintLine(Widget):
         self._hints = key_hints(bindings)
 
     def render(self) -> Text:
-        """The line."""
         *hints, last = [
             Text.assemble((f" {key} ", "bold"), (f"{meaning} ", "dim"), no_wrap=True)
             for key, meaning in self._hints
@@ -106,7 +105,6 @@ class HintRows(Widget):
         self._hints = [Text.assemble((key, "bold"), f" {meaning}") for key, meaning in hints]
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        """The rows that they take."""
         return len(self._rows(width))
 
     def _rows(self, width: int) -> list[Text]:
@@ -119,7 +117,6 @@ class HintRows(Widget):
         return rows
 
     def render(self) -> Text:
-        """The rows."""
         return Text("\n").join(self._rows(self.size.width))
 
 

@@ -68,7 +68,6 @@ class CockpitScreen(PaintedOnce[None]):
         self._problem = ""
 
     def compose(self) -> ComposeResult:
-        """Meter, two panes, log, search line, keys."""
         yield MeterBar(id="meter")
         with Horizontal(id="upper"):
             yield GpuPane(id="gpus")

@@ -51,11 +51,9 @@ class RunChart(ChartGrid, can_focus=False, inherit_bindings=False):
         self._drawn_at = 0.0
 
     def on_mount(self) -> None:
-        """Draw what is asked for from now on."""
         self.run_worker(self._draw_on(), group="run-chart")
 
     def on_unmount(self) -> None:
-        """Let the thread go."""
         self._thread.shutdown(wait=False, cancel_futures=True)
 
     def chart(self, charted: ChartedRun, is_live: bool) -> None:

@@ -106,5 +106,4 @@ class ReasonLine(Widget):
             self.refresh(layout=True)
 
     def render(self) -> Text:
-        """As many rows as it takes."""
         return self._text

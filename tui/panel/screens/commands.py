@@ -32,7 +32,6 @@ class CommandScreen(ListDialog[None]):
         self.log_ = log
 
     def compose(self) -> ComposeResult:
-        """The commands, newest last."""
         keys = "y copy · w write a script · Esc close"
         with dialog_box("This session's actions as commands", keys):
             if not self.log_.lines:
@@ -44,7 +43,6 @@ class CommandScreen(ListDialog[None]):
             yield ChoiceList(*options, id="commands")
 
     def on_mount(self) -> None:
-        """The newest is under the cursor."""
         lines = self.query_one(OptionList)
         lines.display = bool(self.log_.lines)
         lines.highlighted = len(self.log_.lines) - 1 if self.log_.lines else None

@@ -53,7 +53,6 @@ class CompareScreen(Dialog[None]):
         self._baseline: str | None = None
 
     def compose(self) -> ComposeResult:
-        """One text that scrolls both ways."""
         title, keys = f"{self._count} runs compared", "a all settings · b baseline · Esc closes"
         with dialog_box(title, keys, "wide", scrolls=True):
             yield Static("reading…", id="comparison")
@@ -69,7 +68,6 @@ class CompareScreen(Dialog[None]):
         self._show()
 
     def on_mount(self) -> None:
-        """What came before is shown."""
         self._show()
 
     def action_all(self) -> None:
@@ -85,7 +83,6 @@ class CompareScreen(Dialog[None]):
         self._show()
 
     def action_scroll(self, columns: int) -> None:
-        """Move to the side."""
         self.query_one(PageScroll).scroll_relative(x=columns, animate=False)
 
     def _show(self) -> None:

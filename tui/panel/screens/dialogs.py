@@ -87,7 +87,6 @@ class ListDialog(Dialog[Result]):
     ]
 
     def action_move(self, way: str) -> None:
-        """Move as the arrow keys do."""
         getattr(self.query_one(OptionList), f"action_cursor_{way}")()
 
 
@@ -104,11 +103,9 @@ class ScrollsByKeys(Widget):
     """What the keys of a text do."""
 
     def action_rows(self, by: int) -> None:
-        """So many lines down."""
         self.scroll_relative(y=by, animate=False)
 
     def action_page(self, screens: float) -> None:
-        """So many screens down."""
         self.action_rows(round(screens * max(2, self.size.height)))
 
 
@@ -161,7 +158,6 @@ class FormDialog(Dialog[None]):
         self.action_leave()
 
     def action_leave(self) -> None:
-        """Close the form."""
         self.dismiss(None)
 
 
@@ -194,7 +190,6 @@ class QuestionScreen(Dialog[bool]):
         self._title, self._text, self._yes, self._no = title, text, yes, no
 
     def compose(self) -> ComposeResult:
-        """What would happen, two buttons."""
         with dialog_box(self._title):
             yield Static(Text(self._text))
             with Horizontal(classes="buttons"):
@@ -206,7 +201,6 @@ class QuestionScreen(Dialog[bool]):
         self.query_one("#no").focus()
 
     def on_button_pressed(self, event: Button.Pressed) -> None:
-        """Answer."""
         self.dismiss(event.button.id == "yes")
 
 
@@ -230,7 +224,6 @@ class LineScreen(Dialog[str | None]):
         self._check = check
 
     def compose(self) -> ComposeResult:
-        """What is asked for, the line, what is wrong with it."""
         with dialog_box(self._title, "Enter accept · Esc close"):
             yield Static(Text(self._text))
             yield Input(value=self._value, placeholder=self._hint, compact=True, id="line")
@@ -241,7 +234,6 @@ class LineScreen(Dialog[str | None]):
         self.query_one(Input).focus()
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Answer, unless it will not do."""
         event.stop()
         text = event.value.strip()
         try:

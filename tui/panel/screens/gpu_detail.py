@@ -66,7 +66,6 @@ class GpuDetailScreen(Dialog[None]):
         self._samples: list[tuple[float, dict[str, GpuSample]]] = []
 
     def compose(self) -> ComposeResult:
-        """One text that scrolls."""
         with dialog_box("GPUs", "← → other GPUs · Esc closes", scrolls=True):
             yield Static(id="gpu-detail")
 
@@ -79,7 +78,6 @@ class GpuDetailScreen(Dialog[None]):
         self._describe()
 
     def on_resize(self) -> None:
-        """Take more of a wide terminal."""
         self.query_one(".dialog").set_class(self.app.size.width >= _WIDE, "roomy")
         self._describe()
 

@@ -72,7 +72,6 @@ class GuardScreen(PlaceForm):
         """How many runs there are not marked as fetched, once that is known."""
 
     def compose(self) -> ComposeResult:
-        """Fields, consequences, two buttons."""
         title = f"{'Set' if self._is_new else 'Change'} the guard{self.place.of}"
         with dialog_box(title, "Tab next field · F2 set · Esc close", "wide fit"):
             for key, name, hint in _FIELDS:
@@ -84,7 +83,6 @@ class GuardScreen(PlaceForm):
             yield from form_buttons("Set", "set")
 
     def on_mount(self) -> None:
-        """The first field has the keys."""
         self.query(Input).first().focus()
         self._show()
         # What is not known is not counted: the form says the rest without it.
@@ -123,7 +121,6 @@ class GuardScreen(PlaceForm):
 
     @on(Button.Pressed, "#set")
     def action_set(self) -> None:
-        """Set it."""
         try:
             self._rule()
         except FresnelError as error:

@@ -96,7 +96,6 @@ class HelpScreen(Dialog[None]):
         self._below, self._focused_before = screen, focused
 
     def compose(self) -> ComposeResult:
-        """Keys by place, then the signs."""
         self.on_resize()  # a class that comes with the first size would be laid out once more
         yield _KeyPage(key_tables(self.app, self._below, self._focused_before))
 
@@ -136,7 +135,6 @@ class _KeyPage(ScrollView, ScrollsByKeys):
         return self._lines
 
     def render_line(self, y: int) -> Strip:
-        """One line; blank below the last."""
         width, style = self.scrollable_content_region.width, self.rich_style
         line, lines = y + round(self.scroll_offset.y), self._wrapped(width)
         if line >= len(lines):

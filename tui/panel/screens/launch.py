@@ -81,7 +81,6 @@ class LaunchScreen(FormDialog):
         """Another machine's presets are being read: what is typed until then goes along."""
 
     def compose(self) -> ComposeResult:
-        """What there is on the left; fields, GPUs and plan on the right."""
         with Vertical(classes="dialog wide"):
             with Horizontal():
                 yield PresetList(self.snapshot, id="presets")
@@ -284,7 +283,6 @@ class LaunchScreen(FormDialog):
 
     @on(Button.Pressed, "#launch")
     def action_launch(self) -> None:
-        """Launch what stands in the form."""
         if self._is_filling:
             self._after_filling = self.action_launch
             return

@@ -49,13 +49,11 @@ class MachineChoiceScreen(ListDialog[int | None]):
         self._at = at
 
     def compose(self) -> ComposeResult:
-        """A line for each."""
         with dialog_box("Launch on", "Enter choose · Esc close"):
             options = [Option(machine.line) for machine in self._machines]
             yield ChoiceList(*options, id="launch-machines")
 
     def on_mount(self) -> None:
-        """The present one is under the cursor."""
         machines = self.query_one(OptionList)
         machines.highlighted = self._at
         machines.focus()

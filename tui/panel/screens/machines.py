@@ -50,7 +50,6 @@ class MachinesScreen(ListDialog[tuple[str, str] | None]):
         self._lines: tuple[MachineLine, ...] = ()
 
     def compose(self) -> ComposeResult:
-        """The machines, and the keys."""
         with dialog_box("Rented machines", "Esc close", "wide fit"):
             yield ChoiceList(id="machines")
             hints = key_hints(self.BINDINGS)
@@ -58,7 +57,6 @@ class MachinesScreen(ListDialog[tuple[str, str] | None]):
             yield HintRows(shown, id="machine-keys")
 
     def on_mount(self) -> None:
-        """Kept current while it is open."""
         self.set_interval(_EVERY_S, self._refresh)
         self._refresh()
         self.query_one(OptionList).focus()

@@ -85,7 +85,6 @@ class MetricsScreen(Screen[None]):
         self._changed = asyncio.Event()
 
     def compose(self) -> ComposeResult:
-        """One line of words, then runs, charts and settings side by side."""
         yield self._title_line
         with Horizontal(id="metrics-body"):
             yield self.runs
@@ -94,7 +93,6 @@ class MetricsScreen(Screen[None]):
         yield HintLine(PAGE_KEYS)
 
     def on_mount(self) -> None:
-        """Show what is known at once, and read."""
         runs = self.runs
         runs.begin(self._begin_with)
         runs.display = self.app.size.width >= _LIST_FROM
@@ -107,7 +105,6 @@ class MetricsScreen(Screen[None]):
         self.run_worker(self._draw(), exclusive=True, group="metrics-draw")
 
     def on_unmount(self) -> None:
-        """Let the thread go."""
         self._source.close()
         # Without waiting: a piece of a log on a slow disk may still be read.
         self._worker.shutdown(wait=False, cancel_futures=True)

@@ -52,7 +52,6 @@ class MoneyScreen(Dialog[None]):
         self._page: CostPage | None = None
 
     def compose(self) -> ComposeResult:
-        """Session and guard, keys, tables."""
         with PageScroll(id="money", classes="dialog wide fit") as dialog:
             dialog.border_title = Content(f"Money and guard{self.place.of} · estimates of GPU time")
             dialog.border_subtitle = "Esc close"
@@ -101,7 +100,6 @@ class MoneyScreen(Dialog[None]):
         self.on_resize()
 
     def on_resize(self) -> None:
-        """Lay out the tables for the width there is."""
         page = self._page
         if page is not None and is_open(self):
             room = self.query_one("#money").scrollable_content_region.width
@@ -118,7 +116,6 @@ class MoneyScreen(Dialog[None]):
     # ---- the session
 
     def action_start(self) -> None:
-        """Open the form for a session."""
         from tui.panel.screens.session_form import SessionScreen
 
         if self.place.session is not None:
@@ -169,7 +166,6 @@ class MoneyScreen(Dialog[None]):
     # ---- the guard
 
     def action_guard(self) -> None:
-        """Open the form for the guard."""
         from tui.panel.screens.guard_form import GuardScreen
 
         self.app.push_screen(GuardScreen(self.place, self._do))

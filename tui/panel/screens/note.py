@@ -33,13 +33,11 @@ class NoteScreen(Dialog[str | None]):
         self._leaving = False
 
     def compose(self) -> ComposeResult:
-        """The text, and what is wrong with it."""
         with dialog_box(f"Note on {self._run.name}", _KEYS, "note"):
             yield TextArea(self._run.labels.note, compact=True, id="note", tab_behavior="focus")
             yield Static(id="wrong")
 
     def on_mount(self) -> None:
-        """Write on where it ends."""
         area = self.query_one(TextArea)
         area.move_cursor(area.document.end)
         area.focus()

@@ -55,7 +55,6 @@ class PicturesScreen(Screen[None]):
         self._title_line = Static(id="pictures-line", markup=False)
 
     def compose(self) -> ComposeResult:
-        """A line of words, then the runs side by side, then the keys."""
         way = terminal_graphics(self.app)
         yield self._title_line
         with Horizontal(id="pictures-body"):
@@ -64,12 +63,10 @@ class PicturesScreen(Screen[None]):
         yield HintLine(PICTURES_KEYS)
 
     def on_mount(self) -> None:
-        """Look for pictures, again and again while a run lives."""
         self.run_worker(self._search(), exclusive=True, group="pictures-look")
         self.run_worker(self._draw(), exclusive=True, group="pictures-draw")
 
     def on_unmount(self) -> None:
-        """Let the thread go."""
         self._worker.shutdown(wait=False, cancel_futures=True)
 
     def show(self, snapshot: PanelSnapshot) -> None:

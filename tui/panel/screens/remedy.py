@@ -46,7 +46,6 @@ class RemedyScreen(ListDialog[str | None]):
         self._offer: RemedyOffer | None = None
 
     def compose(self) -> ComposeResult:
-        """The verdict, the remedies, and what the one under the cursor changes."""
         with dialog_box(f"Why {self._run_name} ended", _KEYS, "wide fit"):
             with VerticalScroll(id="verdict", can_focus=False):
                 yield Static("reading its log…", id="verdict-text", markup=False)
@@ -55,7 +54,6 @@ class RemedyScreen(ListDialog[str | None]):
                 yield Static(id="remedy-diff-text")
 
     def on_mount(self) -> None:
-        """Nothing to choose yet."""
         self.query_one("#remedies").display = self._offer is not None
         if self._offer is not None:
             self.take(self._offer)
@@ -77,7 +75,6 @@ class RemedyScreen(ListDialog[str | None]):
             self.query_one("#remedy-diff-text", Static).update(_NO_REMEDY)
 
     def on_resize(self) -> None:
-        """Other rows to share."""
         if self._offer is not None:
             self._share_rows()
 

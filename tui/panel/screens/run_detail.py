@@ -64,13 +64,11 @@ class RunDetailScreen(Dialog[str]):
         self._busy = False
 
     def compose(self) -> ComposeResult:
-        """One text that scrolls."""
         keys = "↑ ↓ scroll · y copy command · l log · Esc close"
         with dialog_box("Run", keys, "wide fit", scrolls=True):
             yield Static("reading…", id="run-detail", markup=False)
 
     def on_mount(self) -> None:
-        """Read everything."""
         self._read_again()
 
     def show(self, snapshot: PanelSnapshot) -> None:
@@ -90,7 +88,6 @@ class RunDetailScreen(Dialog[str]):
         self.on_resize()
 
     def on_resize(self) -> None:
-        """Lay out what is known for the width there is."""
         details = self._details
         if details is None or not is_open(self):
             return

@@ -52,7 +52,6 @@ class SessionScreen(PlaceForm):
         self._offer: SessionOffer | None = None
 
     def compose(self) -> ComposeResult:
-        """Prices, fields, what it comes to."""
         title = f"Start a session{self.place.on}"
         with dialog_box(title, "Tab next field · F2 start · Esc close", "wide"):
             yield Label("Price", classes="heading")

@@ -59,7 +59,6 @@ class SettingsScreen(FormDialog):
         self._theme = theme
 
     def compose(self) -> ComposeResult:
-        """Sections with their fields."""
         title = f"Settings · {settings_file()}"
         with dialog_box(title, "F2 save · F6 edit the file · Esc close", "wide fit"):
             with VerticalScroll(id="settings-fields", can_focus=False):
@@ -86,7 +85,6 @@ class SettingsScreen(FormDialog):
         self.query_one("#settings-fields").styles.max_height = rows
 
     def on_mount(self) -> None:
-        """The first field has the keys."""
         self.query(Input).first().focus()
 
     @on(Input.Changed)

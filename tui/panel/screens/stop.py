@@ -41,7 +41,6 @@ class StopScreen(Dialog[str]):
         self._machine = machine
 
     def compose(self) -> ComposeResult:
-        """What happens, what is lost, three buttons."""
         where = f" on {self._machine}" if self._machine else ""
         with dialog_box(f"Stop {self.view.run.name or self.view.run.id}{where}?"):
             yield Static(self._text(), id="stop-text")
@@ -57,7 +56,6 @@ class StopScreen(Dialog[str]):
         self.set_interval(_SECOND_S, self._count_down)
 
     def on_button_pressed(self, event: Button.Pressed) -> None:
-        """Answer."""
         if event.button.id == "kill":
             self.action_kill()
         else:

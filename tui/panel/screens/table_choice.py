@@ -97,19 +97,16 @@ class SortScreen(ListDialog[str | None]):
         self._judge = judge
 
     def compose(self) -> ComposeResult:
-        """A line for each column."""
         with dialog_box("Sort runs by", "Enter sort, again: reversed · Space show as column · Esc"):
             yield ChoiceList(*map(self._line, self._columns), id="columns")
 
     def on_mount(self) -> None:
-        """The present order is under the cursor."""
         columns = self.query_one(OptionList)
         column = self._present.column if self._present is not None else ""
         columns.highlighted = self._columns.index(column) if column in self._columns else 0
         columns.focus()
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
-        """Enter, or a click."""
         self.dismiss(self._columns[event.option_index])
 
     def action_show(self) -> None:
@@ -152,7 +149,6 @@ class ViewsScreen(ListDialog[SavedView | None]):
         self._views = read_views(state)
 
     def compose(self) -> ComposeResult:
-        """A line for each view."""
         with dialog_box(
             "Views of the run table", "Enter or digit show · s save · x delete · Esc close"
         ):
@@ -160,12 +156,10 @@ class ViewsScreen(ListDialog[SavedView | None]):
             yield ChoiceList(id="views")
 
     def on_mount(self) -> None:
-        """Show what is saved."""
         self._refresh()
         self.query_one(OptionList).focus()
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
-        """Enter, or a click."""
         self.action_choose(event.option_index + 1)
 
     def action_choose(self, number: int) -> None:

@@ -37,7 +37,6 @@ class VerifyScreen(Dialog[bool]):
         self.planner = planner
 
     def compose(self) -> ComposeResult:
-        """The findings, and two buttons."""
         where = f" on {self.planner.name}" if self.planner.name else ""
         title = f"Checks{where}: {', '.join(spec.name for spec in self.request.specs)}"
         with dialog_box(title, "↑↓ scroll · F2 launch · Esc back to the form", "wide"):
@@ -62,7 +61,6 @@ class VerifyScreen(Dialog[bool]):
             self.query_one("#found", Static).update(text)
 
     def on_button_pressed(self, event: Button.Pressed) -> None:
-        """Answer."""
         self.dismiss(event.button.id == "launch-checked")
 
 

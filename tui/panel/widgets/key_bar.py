@@ -67,7 +67,6 @@ class KeyBar(Widget):
         self._palette: KeyHint | None = None
 
     def on_mount(self) -> None:
-        """Follow what is in focus."""
         self.screen.bindings_updated_signal.subscribe(self, self._take_in)
 
     def _take_in(self, screen: Screen[object]) -> None:
@@ -115,7 +114,6 @@ class KeyBar(Widget):
         return places
 
     def render(self) -> Text:
-        """The line."""
         keys = self.get_component_rich_style("key-bar--key")
         style = self.get_component_rich_style("key-bar--words")
         line = Text(no_wrap=True, end="")

@@ -46,7 +46,6 @@ class MeterBar(Widget):
             self.refresh()
 
     def render(self) -> Text:
-        """The line."""
         self._shown = self._line()
         return self._shown
 

@@ -122,7 +122,6 @@ class RowList(TitledBorder, StyleOnce, ScrollView):
         self._go(self.cursor + int(pages * max(2, self.scrollable_content_region.height - 1)))
 
     def on_click(self, event: events.Click) -> None:
-        """Put the cursor on the row that was clicked."""
         offset = event.get_content_offset(self)
         if offset is None:
             return

@@ -75,7 +75,6 @@ class FilterTyping:
         event.prevent_default()
 
     def on_paste(self, event: events.Paste) -> None:
-        """What is pasted is typed."""
         if self.active:
             self._edit(self.text + " ".join(event.text.split()))
             event.stop()

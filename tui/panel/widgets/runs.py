@@ -222,11 +222,9 @@ class RunPane(RowList):
         self._filter.on_key(event)
 
     def on_paste(self, event: events.Paste) -> None:
-        """What is pasted is typed."""
         self._filter.on_paste(event)
 
     def on_blur(self) -> None:
-        """The filter is typed no longer."""
         self._filter.on_blur()
 
     def check_consume_key(self, key: str, character: str | None) -> bool:

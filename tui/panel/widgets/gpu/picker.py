@@ -143,7 +143,6 @@ class GpuPicker(RowList):
         return self.snapshot.gpus if self.snapshot else ()
 
     def on_mount(self) -> None:
-        """Lay the rows out."""
         self.take(self.snapshot)
 
     def take(self, snapshot: PanelSnapshot | None) -> None:
@@ -208,7 +207,6 @@ class GpuPicker(RowList):
         self.post_message(self.Chosen(spell_ids(tuple(_name(gpu) for gpu in chosen))))
 
     def action_all(self) -> None:
-        """Take all of them."""
         self.post_message(self.Chosen("all"))
 
     def on_key(self, event: events.Key) -> None:

@@ -86,7 +86,6 @@ class CommandInput(TextArea):
         return action not in ("select_line", "select_all")
 
     def action_new_line(self) -> None:
-        """Begin a new line."""
         self.insert("\n")
 
     # ---- earlier commands

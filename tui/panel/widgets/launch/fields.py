@@ -38,7 +38,6 @@ class FormField(Horizontal):
         self._empty = empty
 
     def compose(self) -> ComposeResult:
-        """The three of them."""
         yield Label(self.title, classes="name", markup=False)
         yield self._editor()
         yield Label(self.hint, classes="hint", markup=False)

@@ -79,7 +79,6 @@ class LaunchForm(VerticalScroll):
         """Whose fields these are: a folder that is typed is relative to one on that machine."""
 
     def compose(self) -> ComposeResult:
-        """About, fields, details, GPUs, batch, plan."""
         yield Static(id="about")
         yield Vertical(id="parameters")
         yield Static(id="fold")

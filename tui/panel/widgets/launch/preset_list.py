@@ -31,7 +31,6 @@ class _Filter(Input):
     """The line to type in; what is typed behind Enter is for the form, and waits for it."""
 
     async def action_submit(self) -> None:
-        """Enter."""
         hold_keys(self.app)
         await super().action_submit()
 
@@ -74,7 +73,6 @@ class PresetList(Vertical):
         """Enter came before there was anything to choose: it counts when there is."""
 
     def compose(self) -> ComposeResult:
-        """The line, the names."""
         yield _Filter(placeholder="type to filter: reading presets…", id="filter", compact=True)
         names = ChoiceList(id="names")
         # The line keeps the keys: letters filter at once while arrows move in the names.
@@ -159,7 +157,6 @@ class PresetList(Vertical):
         self.post_message(self.ChoiceEntered(""))
 
     def action_move(self, how: str) -> None:
-        """Move the cursor."""
         getattr(self.query_one(OptionList), f"action_{how}")()
 
 

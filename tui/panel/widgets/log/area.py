@@ -85,13 +85,11 @@ class LogArea(Vertical):
         self._insist = ""
 
     def compose(self) -> ComposeResult:
-        """The log, and the hidden line to type in."""
         with Container(id="logs"):
             yield LogPane(id="log")
         yield SearchBar(id="search")
 
     def on_mount(self) -> None:
-        """Nothing is asked yet."""
         self.bar.display = False
 
     def on_resize(self, event: events.Resize) -> None:

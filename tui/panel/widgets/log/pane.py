@@ -109,7 +109,6 @@ class LogPane(KeptRows, TitledBorder, StyleOnce, ScrollView):
         return True
 
     def on_mount(self) -> None:
-        """Begin to watch."""
         self.run_worker(self._file_watch.run(), group=WATCH)
         self._repaint()
 
@@ -129,7 +128,6 @@ class LogPane(KeptRows, TitledBorder, StyleOnce, ScrollView):
             self.refresh()
 
     def action_go_start(self) -> None:
-        """The first line."""
         self._repaint_if(self.reader.go_start())
 
     def action_go_end(self) -> None:
@@ -255,12 +253,10 @@ class LogPane(KeptRows, TitledBorder, StyleOnce, ScrollView):
             self._repaint()
 
     def render_lines(self, crop: Region) -> list[Strip]:
-        """Rows of the screen."""
         self._row_width = self.scrollable_content_region.width  # asked once, not for each row
         return super().render_lines(crop)
 
     def render_line(self, y: int) -> Strip:
-        """One row of the screen."""
         width, base = self._row_width, self.style_of()
         view, search = self.reader.view, self.reader.document.search
         if y >= len(view.rows):

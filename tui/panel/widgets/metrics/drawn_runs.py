@@ -155,7 +155,6 @@ class MetricRunList(RowList):
             self.post_message(self.Changed())
 
     def on_resize(self) -> None:
-        """Names take the room there is."""
         self._repaint()
 
     def _repaint(self) -> None:

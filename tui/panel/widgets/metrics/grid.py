@@ -89,11 +89,9 @@ class ChartGrid(Widget):
         )
 
     def on_resize(self) -> None:
-        """Ask for charts that fit."""
         self.post_message(self.Resized())
 
     def on_click(self, event: events.Click) -> None:
-        """Focus the chart that was clicked."""
         offset = event.get_content_offset(self)
         if offset is None or self._page is None:
             return

@@ -27,7 +27,6 @@ class SettingsPane(VerticalScroll):
     """What a run was started with, and where; painted when it differs."""
 
     def compose(self) -> ComposeResult:
-        """One text; it scrolls."""
         yield Static(id="metrics-details-text", markup=False)
 
     def show(

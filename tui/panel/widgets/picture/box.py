@@ -77,7 +77,6 @@ class PictureCanvas(Widget):
         self.post_message(self.Painted())
 
     def on_resize(self) -> None:
-        """Paint it anew in the room there is."""
         self.run_worker(self.show(*self._wanted), exclusive=True)
 
     def _make(
@@ -144,7 +143,6 @@ class PictureBox(Vertical):
         self._caption = Static(classes="picture-words", markup=False)
 
     def compose(self) -> ComposeResult:
-        """Two lines of words, then the picture."""
         yield self._caption
         yield self._canvas
 
