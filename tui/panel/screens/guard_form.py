@@ -62,7 +62,6 @@ class GuardScreen(PlaceForm):
     ]
 
     def __init__(self, place: ChosenPlace, do: Callable[..., None]) -> None:
-        """`do` runs a headless command there, given as words."""
         super().__init__(place, do)
         account = place.account()
         rule = account.guard.rule if account is not None else None

@@ -45,7 +45,6 @@ class SessionScreen(PlaceForm):
     ]
 
     def __init__(self, place: ChosenPlace, do: Callable[..., None]) -> None:
-        """`do` runs a headless command there, given as words."""
         super().__init__(place, do)
         self.reading: GpuReading | None = None
         self.prices: list[PriceEntry] = []

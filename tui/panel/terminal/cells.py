@@ -11,7 +11,7 @@ from rich.cells import cell_len, get_character_cell_size
 from rich.segment import Segment
 from rich.style import Style
 
-from tui.panel.terminal.safe_text import made_safe
+from tui.views.safe import safe_cell
 
 _COLOUR: Final = re.compile(
     r"(?:^|;)(?:([34])8;(?:5;\d+|2;\d+;\d+;\d+)|(?:[39]|([49]|10))\d)(?=;|$)"
@@ -117,6 +117,17 @@ class _CellsInInks(dict[Ink, _CellsInInk]):
 _cells_in = _CellsInInks()
 
 
+def _made_safe(text: str) -> str:
+    """The text of a line without control characters, which take no place in it.
+
+    Textual and Rich let ESC and C1 pass in a widget's text: it is thought of once, as it leaves.
+    """
+    if text.isprintable():
+        return text
+    # What is dropped had no width when the line was laid out: the columns stay where they are.
+    return "".join(char for char in text if safe_cell(char) == char)
+
+
 def cells_of(segments: Iterable[Segment], inks_of: Mapping[Style | None, Inks]) -> list[ScreenCell]:
     """The cells that segments fill; `inks_of` has the inks of their styles."""
     cells: list[ScreenCell] = []
@@ -124,7 +135,7 @@ def cells_of(segments: Iterable[Segment], inks_of: Mapping[Style | None, Inks]) 
         if segment.control:
             continue
         draws, ink = inks_of[segment.style]
-        text = made_safe(segment.text)
+        text = _made_safe(segment.text)
         if text.isascii():
             cells += map(_cells_in[ink].__getitem__, text)
             continue

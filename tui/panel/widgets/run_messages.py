@@ -2,15 +2,9 @@
 
 from textual.message import Message
 
-from runners.places.run_row import RunRow
-
 
 class RunSelected(Message):
     """The cursor moved to another run, or the first run appeared."""
-
-    def __init__(self, row: RunRow) -> None:
-        super().__init__()
-        self.row = row
 
 
 class TableShown(Message):

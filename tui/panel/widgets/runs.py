@@ -158,8 +158,8 @@ class RunPane(RowList):
 
     def moved(self) -> None:
         """Announce the run under the cursor."""
-        if (row := self.selected_row) is not None:
-            self.post_message(RunSelected(row))
+        if self.selected_row is not None:
+            self.post_message(RunSelected())
         # Not while a filter is typed: with few lines left the cursor is always near the end.
         if not self._filter.active and self.cursor >= len(self.keys) - _NEAR_THE_END:
             self._load_older()

@@ -73,7 +73,7 @@ def chart_svg(
     put into an HTML page: what comes from outside is escaped.
     """
     filled = [drawn for drawn in curves if len(drawn.curve.xs)]
-    legend = [_legend(drawn, axis) for drawn in curves]
+    legend = [_legend(drawn) for drawn in curves]
     whole = _TITLE + height + _BELOW + _LEGEND_ROW * len(legend) + 8
     heading = _escaped(title + (f" [{unit}]" if unit else ""))
     body = [
@@ -212,7 +212,7 @@ def _stroke(drawn: SvgCurve, place: int) -> str:
     return f'stroke="{colour}"' + (f' stroke-dasharray="{dashes}"' if dashes else "")
 
 
-def _legend(drawn: SvgCurve, axis: AxisName) -> str:
+def _legend(drawn: SvgCurve) -> str:
     """A run's name, its last value, its best and where that was, as XML text."""
     curve = drawn.curve
     if not len(curve.xs):

@@ -29,12 +29,6 @@ class Scale(NamedTuple):
             )
         return (value - self.low) / (self.high - self.low)
 
-    def value(self, place: float) -> float:
-        """What stands at a place."""
-        if self.log:
-            return math.exp(math.log(self.low) + place * (math.log(self.high) - math.log(self.low)))
-        return self.low + place * (self.high - self.low)
-
 
 def scale_for(least: float, greatest: float, log: bool) -> Scale:
     """A scale with a little room around the values; without room where all are alike.

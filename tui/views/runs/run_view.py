@@ -77,11 +77,6 @@ class RunView(msgspec.Struct, frozen=True):
         is_done = self.run.state is State.DONE
         return found + final_shortfalls(plan, self.metrics) if is_done else found
 
-    @property
-    def loss(self) -> float | int | None:
-        """The one number that tells how well it goes, by the name in `headline`."""
-        return None if self.headline is None else self.metrics.get(self.headline)
-
 
 def view_run(
     run: Run,

@@ -62,7 +62,6 @@ class ChartRequest(NamedTuple):
     options: ChartOptions
     smoothing: int = 0
     pattern: str = ""
-    first: int = 0
     focus: int = 0
     alone: bool = False
     columns: int = 0
