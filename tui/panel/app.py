@@ -9,7 +9,7 @@ import threading
 from collections.abc import Iterable, Sequence
 from contextlib import aclosing
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from textual import work
 from textual.app import SystemCommand
@@ -41,9 +41,6 @@ from tui.panel.theme.themes import (
 )
 from tui.snapshot.feed import PanelSnapshot, ShowsSnapshots, SnapshotFeed
 from tui.views.format import go_on_text
-
-if TYPE_CHECKING:
-    from tui.panel.opening import PanelOptions
 
 _EXIT_AFTER_S = 1.0
 _PAINTED_S = 1.0
@@ -232,28 +229,30 @@ class PanelApp(TerminalApp):
                 send(self, desktop_notice(notice.name, notice.text, wanted.desktop, os.environ))
 
 
-def run_panel(options: "PanelOptions") -> int:
+def run_panel(
+    launch: str | None, overrides: Sequence[str], read_only: bool, no_mouse: bool, slow: bool
+) -> int:
     """Open the panel until it is left; return the exit code.
     A named preset is launched and selected.
     """
     try:
         settings = read_settings()
         specs: list[RunSpec] = []
-        if options.launch:
+        if launch:
             from runners.presets.catalogue import resolve_runs
 
-            specs = resolve_runs(options.launch, options.overrides)
+            specs = resolve_runs(launch, overrides)
         # One that only shows makes no folder either.
-        state = StateDirectory() if options.read_only else StateDirectory().create()
+        state = StateDirectory() if read_only else StateDirectory().create()
     except FresnelError as error:
         print(f"fresnel-tui: {error}", file=sys.stderr)
         return error.exit_code
-    app = PanelApp(state, specs, settings, options.read_only)
-    if options.launch:
-        flags = [word for override in options.overrides for word in ("--set", override)]
-        app.runs.log.note(["launch", options.launch, *flags])
-    app.has_mouse = settings.panel.mouse and not options.no_mouse
-    app.painter.wants_slow = options.slow or settings.panel.slow
+    app = PanelApp(state, specs, settings, read_only)
+    if launch:
+        flags = [word for override in overrides for word in ("--set", override)]
+        app.runs.log.note(["launch", launch, *flags])
+    app.has_mouse = settings.panel.mouse and not no_mouse
+    app.painter.wants_slow = slow or settings.panel.slow
     app.run(mouse=app.has_mouse)
     # With a code the terminal is gone, or something broke: nobody asks what goes on.
     if not app.return_code:

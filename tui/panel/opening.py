@@ -68,4 +68,4 @@ def open_panel(arguments: Sequence[str]) -> int:
     if sys.modules.get("ssl") is None:
         sys.modules.pop("ssl")
 
-    return run_panel(options)
+    return run_panel(*options)
