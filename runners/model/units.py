@@ -4,7 +4,6 @@ Each raises ValueError, which says what is expected. Lengths of time and amounts
 put in words here, for the core's own messages; front ends have `tui.views`.
 """
 
-import math
 import re
 from collections.abc import Iterable, Sequence
 
@@ -15,6 +14,8 @@ _MOST_GPUS = 1024
 _DURATION_PART = late_pattern(r"(\d+(?:\.\d+)?)\s*(d|h|min|m|sec|s|)")
 _SIZE = late_pattern(r"(\d{1,18}(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?", re.IGNORECASE)
 _PERCENT = late_pattern(r"(\d+(?:\.\d+)?)\s*%?(?:\s*[-–]\s*(\d+(?:\.\d+)?)\s*%?)?")
+_LONGEST_S = 100 * 365 * 86_400.0
+"""More than anybody waits; timers take no length without bound."""
 
 
 def parse_duration(value: str | int | float) -> float:
@@ -28,7 +29,7 @@ def parse_duration(value: str | int | float) -> float:
         position = match.end()
         while position < len(text) and text[position] == " ":
             position += 1
-    if not text or position != len(text) or seconds == math.inf:
+    if not text or position != len(text) or seconds > _LONGEST_S:
         raise ValueError(f"expected a length of time such as 90s, 10m or 2h, got {value!r}")
     return seconds
 

@@ -248,7 +248,7 @@ def _apply_override(
     key = key.strip()
     flag = f"--set {override}"
     if not equals or not key:
-        raise WrongInput(f"{flag}: expected KEY=VALUE", "for example --set epochs=10")
+        raise WrongInput(f"{flag}: expected KEY=…", "for example --set epochs=10")
     parameters = values.get("parameters") or {}
     name = key.removeprefix("parameters.")
     name = stand_ins(parameters).get(name, name) if isinstance(parameters, dict) else name

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from runners.model.kept_secrets import MASK
 from tests.command_text import COUNTED_FROM, EXIT_CODES, SESSION_ENDED, UNDER_BUDGET, did_you_mean
 from tests.process.conftest import CommandLine
 from tui.cli import parsing
@@ -47,6 +48,29 @@ def test_a_wrong_flag_shows_the_usage_of_its_own_command(cli: CommandLine) -> No
     assert "usage: fresnel-tui logs" in cli.run("logs", "last", "--foo", exits=2).stderr
     said = cli.run("guard", "sett", exits=2).stderr
     assert "'postpone'" in said and "'run'" not in said, "what is ours alone is not offered"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("rename", "over", "--json", "over"),
+        ("tag", "over", "--json", "good"),
+        ("note", "over", "--json", "first", "--no-ui", "second"),
+        ("list", "over", "--json", "over"),
+        ("wait", "over", "--json", "over"),
+    ],
+)
+def test_flags_may_stand_between_words(cli: CommandLine, words: tuple[str, ...]) -> None:
+    cli.ended(cli.command("true", options=("--name", "over")))
+    json.loads(cli.run(*words).stdout)
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["status last --show-secrets", "launch example -- true", "plan example --set x", "secret -- x"],
+)
+def test_nothing_of_a_refusal_is_taken_for_a_secret(cli: CommandLine, words: str) -> None:
+    assert MASK not in cli.run(*words.split(), exits=2).stderr
 
 
 def test_help_is_a_word_too(cli: CommandLine) -> None:

@@ -8,6 +8,7 @@ import subprocess
 
 import pytest
 
+from runners.model.errors import ExitCode
 from tests.process.conftest import CommandLine
 from tests.support import CEILING_S
 from tui.cli import run_command
@@ -42,6 +43,21 @@ def test_an_output_that_takes_no_more_is_named(cli: CommandLine, words: tuple[st
     done = redirected(cli, ">/dev/full", *words)
     assert done.returncode == 1
     assert done.stderr.splitlines() == [f"fresnel-tui: {OUTPUT}: {os.strerror(errno.ENOSPC)}"]
+
+
+@pytest.mark.parametrize(
+    ("words", "exits"),
+    [
+        (("list", "--help"), ExitCode.RUN_FAILED),
+        (("status", "nobody", "--json"), ExitCode.NOT_FOUND),
+        (("list", "--json", "--foo"), ExitCode.WRONG_INPUT),
+    ],
+)
+def test_an_output_that_takes_no_more_changes_no_exit_code(
+    cli: CommandLine, words: tuple[str, ...], exits: ExitCode
+) -> None:
+    done = redirected(cli, ">/dev/full", *words)
+    assert done.returncode == exits and "Exception" not in done.stderr, done.stderr
 
 
 def test_a_state_folder_that_may_not_be_made_says_how_to_name_another(cli: CommandLine) -> None:

@@ -34,9 +34,11 @@ from tui.views.log_lines import last_lines
         ("host", "add", "box", "root@x:²"),
         ("monitor", "--watch", "--every=-1"),
         ("monitor", "--watch", "--every=nan"),
+        ("monitor", "--watch", "--every", "99999999999d"),
+        ("compare", "a", "b", "--code", "--json"),
     ],
 )
-def test_what_is_no_number_is_wrong_input(words: Sequence[str]) -> None:
+def test_what_is_no_number_or_no_choice_is_wrong_input(words: Sequence[str]) -> None:
     assert run_command(words) == ExitCode.WRONG_INPUT
 
 

@@ -38,7 +38,23 @@ def test_lengths_of_time(text: str | int | float, seconds: float) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", " ", "soon", "-5s", "5x", "s", "1h-30m", "1,5h", "5s!", "inf", "nan", "1e3", True]
+    "text",
+    [
+        "",
+        " ",
+        "soon",
+        "-5s",
+        "5x",
+        "s",
+        "1h-30m",
+        "1,5h",
+        "5s!",
+        "inf",
+        "nan",
+        "1e3",
+        True,
+        "40000d",
+    ],
 )
 def test_what_is_no_length_of_time(text: str) -> None:
     with pytest.raises(ValueError, match="such as 90s, 10m or 2h"):

@@ -5,7 +5,6 @@ import gc
 import os
 import sys
 from collections.abc import Sequence
-from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 
@@ -126,8 +125,10 @@ def _fail(code: ExitCode, message: str, hint: str, as_json: bool, usage: str = "
         from tui.cli.output import print_json
 
         error = {"code": _CODES[code], "message": message, "hint": hint or None}
-        with suppress(OSError):  # it may be the output that takes no more
+        try:
             print_json({"error": error})
+        except OSError:  # it may be the output that takes no more
+            _discard_output()
     return code
 
 
@@ -146,10 +147,10 @@ def _fail_by_system(error: OSError, as_json: bool) -> ExitCode:
     hint = "FRESNEL_STATE_DIR=FOLDER keeps runs in another folder" if is_ours else ""
     if error.errno in (errno.ENOLCK, errno.ENOSYS):
         hint = "its file system takes no locks: FRESNEL_STATE_DIR=FOLDER keeps runs on a local disk"
-    code = _fail(ExitCode.RUN_FAILED, f"{where}: {error.strerror or error}", hint, as_json)
     if where == OUTPUT:
         _discard_output()
-    return code
+        as_json = False
+    return _fail(ExitCode.RUN_FAILED, f"{where}: {error.strerror or error}", hint, as_json)
 
 
 def _discard_output() -> None:

@@ -67,7 +67,7 @@ def parse(argv: Sequence[str]) -> argparse.Namespace | None:
         raise _unknown(mine)
     if command is not None and not {name, " ".join(mine[:2])} & set(_WITH_COMMAND):
         raise UsageError(
-            f"{name}: `-- COMMAND` goes with {', '.join(_WITH_COMMAND)}",
+            f"`-- COMMAND` goes with {', '.join(_WITH_COMMAND)}, not with {name}",
             "",
             command_parser(name).format_usage(),
         )

@@ -20,8 +20,8 @@ from tui.views.runs.run_facts import RunFacts, compared_facts
 
 def run_compare(arguments: argparse.Namespace) -> None:
     """Show what differs between runs, and their metrics side by side."""
-    if arguments.json and arguments.csv:
-        raise WrongInput("--json and --csv: choose one")
+    if sum((arguments.json, arguments.csv, arguments.code)) > 1:
+        raise WrongInput("--json, --csv and --code: choose one")
     state = StateDirectory()
     tend(state)
     facts = gather(state, arguments.runs, arguments.baseline)

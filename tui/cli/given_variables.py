@@ -23,7 +23,7 @@ def given_variables(texts: Sequence[str]) -> dict[str, str]:
         elif find_secret(name) is None:
             raise WrongInput(
                 f"--env {name}: it is not set here, and no secret of that name is kept",
-                f"fresnel-tui secret set {name}, or --env {name}=VALUE",
+                f"fresnel-tui secret set {name}, or --env {name}=…",
             )
         else:
             found[name] = f"${{{PLACE}{name}}}"

@@ -3,6 +3,7 @@
 import argparse
 import os
 import re
+import sys
 from collections.abc import Sequence
 from functools import cache
 from typing import NoReturn
@@ -22,26 +23,35 @@ class CommandParser(argparse.ArgumentParser):
     """An ArgumentParser that raises UsageError where argparse would print and exit."""
 
     formatter_class: type[argparse.HelpFormatter]
-    takes_words_anywhere = False
-    """Whether flags may stand between its positional words, of which the last may be missing."""
+    _is_parsing = False
 
     def parse_known_args(  # type: ignore[override]
         self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
     ) -> tuple[argparse.Namespace, list[str]]:
-        """As argparse has it; with all positional words of a line taken together."""
-        if not self.takes_words_anywhere:
+        """As argparse has it; with all positional words taken together, with flags between them."""
+        # It comes back here for each half.
+        if self._is_parsing or not any(self._takes_some(action) for action in self._actions):
             return super().parse_known_args(args, namespace)
-        self.takes_words_anywhere = False  # it comes back here for each half
+        self._is_parsing = True
         try:
             return self.parse_known_intermixed_args(args, namespace)
         finally:
-            self.takes_words_anywhere = True
+            self._is_parsing = False
+
+    @staticmethod
+    def _takes_some(action: argparse.Action) -> bool:
+        return not action.option_strings and action.nargs in ("?", "*", "+")
 
     def error(self, message: str) -> NoReturn:
         """Raise UsageError with the nearest flag or word as its hint."""
         for hidden in self._hidden_actions():
             message = re.sub(rf", '?{hidden}'?(?=[,)])", "", message)
         raise UsageError(message, self._nearest(message), self.format_usage())
+
+    def exit(self, status: int = 0, message: str | None = None) -> NoReturn:
+        """End behind a help, whose last words may be those that the output does not take."""
+        sys.stdout.flush()
+        super().exit(status, message)
 
     def _get_formatter(self) -> argparse.HelpFormatter:
         # Asked for with every flag that is declared: argparse's own imports shutil for the width,

@@ -109,7 +109,7 @@ def specs_from(arguments: argparse.Namespace) -> list[RunSpec]:
     if len(ways) > 1 or (arguments.preset is not None and command is not None):
         raise WrongInput(
             "give one of them: a preset, a command after --, or --again RUN",
-            "a preset's parameters: --set KEY=VALUE",
+            "a preset's parameters: --set KEY=…",
         )
     if not (ways or command is not None or arguments.resume):
         raise WrongInput(

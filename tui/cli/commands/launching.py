@@ -61,7 +61,6 @@ def declare_launch(parser: CommandParser) -> None:
 
 def declare_up(parser: CommandParser) -> None:
     """`up`: from an address to a running job."""
-    parser.takes_words_anywhere = True
     argument(
         parser, "address", "ADDRESS", "user@machine[:port], an ssh alias, or a host that was added"
     )
