@@ -23,19 +23,15 @@ class Launcher:
 
     def open(self, machine: str = "") -> None:
         """The form for anything, on this machine or another."""
-        planner = self._others.get(machine) if machine else self._here
-        if planner is None or planner.obstacle:
-            self._refuse(machine, planner)
-        else:
+        planner = self._reached(machine) if machine else self._here
+        if planner is not None:
             self._push(planner)
 
     def open_again(self, row: RunRow, resume: bool) -> None:
         """The form filled in to launch a run again, or to go on from it, on its machine."""
         if row.machine:
-            planner = self._others.get(row.machine)
-            if planner is None or planner.obstacle:
-                self._refuse(row.machine, planner)
-            else:
+            planner = self._reached(row.machine)
+            if planner is not None:
                 planner.old_choice(row.run_id, resume, lambda old: self._push(planner, old))
             return
         view = self._parts.view_of(row.id)
@@ -64,10 +60,13 @@ class Launcher:
         }
         return [PlannerAny(name, each, self._parts) for name, each in planners.items() if each]
 
-    def _refuse(self, machine: str, planner: LaunchPlanner | None) -> None:
-        """Tell why nothing can be launched there."""
-        obstacle = planner.obstacle if planner is not None else f"{machine} is not set up"
-        notify_error(self._parts.app, obstacle)
+    def _reached(self, machine: str) -> PlannerThere | None:
+        """Another machine, or None once it was told why nothing can be launched there."""
+        planner = self._others.get(machine)
+        obstacle = f"{machine} is not set up" if planner is None else planner.obstacle
+        if obstacle:
+            notify_error(self._parts.app, obstacle)
+        return None if obstacle else planner
 
     def _push(self, planner: LaunchPlanner, old: LaunchChoice | None = None) -> None:
         every: list[LaunchPlanner] = [self._here, *self._groups(), *self._others.values()]

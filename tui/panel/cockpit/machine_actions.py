@@ -6,7 +6,6 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Sequence
-from functools import partial
 from typing import TYPE_CHECKING
 
 from textual.app import SuspendNotSupported
@@ -101,7 +100,7 @@ class Machines:
                     sys.__stdin__.readline()
         except SuspendNotSupported:
             notify_error(parts.app, f"in a shell: fresnel-tui {shlex.join(arguments)}")
-        parts.screen.call_later(partial(parts.remote.open().links.refresh))
+        parts.screen.call_later(parts.remote.open().links.refresh)
 
 
 def _summary(host: WatchedPlace, about: str) -> str:

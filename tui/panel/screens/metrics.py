@@ -305,8 +305,21 @@ class MetricsScreen(Screen[None]):
 
     async def action_write(self, every: bool) -> None:
         """Write the chart under the cursor, or all that match, as files into this folder."""
-        names = self._page.names if every and self._page else [self._focused_chart()]
-        await self._write([name for name in names if name])
+        shown = self._page.names if every and self._page else [self._focused_chart()]
+        names = [name for name in shown if name]
+        folder = current_folder()
+        loop = asyncio.get_running_loop()
+        try:
+            paths = await loop.run_in_executor(
+                self._worker, self._charts.write, self._request, names, folder
+            )
+        except OSError as error:
+            problem = f"cannot write into {folder}: {error.strerror}"
+            self.notify(problem, severity="error", markup=False)
+            return
+        written = " and ".join(path.name for path in paths[:2])
+        written += f" and {len(paths) - 2} more files" if len(paths) > 2 else ""
+        self.notify(f"wrote {written or 'nothing'} in {folder}", timeout=8, markup=False)
 
     def action_turn(self, what: str) -> None:
         """Draw all charts otherwise: another axis, logarithmic, smoothed, a part of the axis …"""
@@ -352,21 +365,6 @@ class MetricsScreen(Screen[None]):
         """Take in and keep an order; the cursor stays on chart `name`."""
         keep_pinned_charts(self._state, pinned)
         self._ask(pinned=pinned, follow=name)
-
-    async def _write(self, names: Sequence[str]) -> None:
-        folder = current_folder()
-        loop = asyncio.get_running_loop()
-        try:
-            paths = await loop.run_in_executor(
-                self._worker, self._charts.write, self._request, names, folder
-            )
-        except OSError as error:
-            problem = f"cannot write into {folder}: {error.strerror}"
-            self.notify(problem, severity="error", markup=False)
-            return
-        written = " and ".join(path.name for path in paths[:2])
-        written += f" and {len(paths) - 2} more files" if len(paths) > 2 else ""
-        self.notify(f"wrote {written or 'nothing'} in {folder}", timeout=8, markup=False)
 
     # ── the filter ────────────────────────────────────────────────────────────────────────────────
 

@@ -91,8 +91,8 @@ class EndedIndex:
             if until is not None and time.monotonic() > until:
                 break
         if changed or not self.ended.version:
-            rows = tuple(sorted(known.values(), key=_by_launch, reverse=True))
-            self.ended = EndedRows(rows, self.ended.version + 1, frozenset(known))
+            rows = sorted(known.values(), key=lambda row: (row.created, row.id), reverse=True)
+            self.ended = EndedRows(tuple(rows), self.ended.version + 1, frozenset(known))
         if not self._wanted and self._unsaved >= _SAVED_FROM:
             self.save()
         return bool(self._wanted)
@@ -161,12 +161,9 @@ class EndedIndex:
             row = known.get(run_id)
             # Without an end it was seen while it began, before its marker, and not since.
             young = row is not None and not row.is_final and (row.ended or row.created) > since
-            if row is None or (young and self._moved(row)):
+            if row is None or (young and stamp_of(self._state.run(run_id).path) != row.stamp):
                 stale.add(run_id)
         return stale
-
-    def _moved(self, row: RunRow) -> bool:
-        return stamp_of(self._state.run(row.id).path) != row.stamp
 
     def _read(self, run_id: str) -> bool:
         """Read one run; True when its row is another than before."""
@@ -196,7 +193,3 @@ def _share_texts(row: RunRow) -> None:
     row.name, row.preset, row.group = intern(row.name), intern(row.preset), intern(row.group)
     row.host, row.user, row.remark = intern(row.host), intern(row.user), intern(row.remark)
     row.headline = row.headline and intern(row.headline)
-
-
-def _by_launch(row: RunRow) -> tuple[float, str]:
-    return row.created, row.id

@@ -11,6 +11,7 @@ from runners.cost.cost_reader import costs_of
 from runners.cost.run_costs import RunCost
 from runners.host.clock import moment_now
 from runners.lifecycle.launch.git_snapshot import read_source
+from runners.model.plan import LaunchPlan
 from runners.model.run import Run
 from runners.state.layout import RunDirectory, StateDirectory
 from runners.state.rank_processes import processes_of
@@ -60,15 +61,14 @@ def facts_of(
     state: StateDirectory, run: Run, money: RunCost, seconds: float | None = None
 ) -> RunFacts:
     """Read a run's facts; of a live one, or one that nobody has summed up yet, all its output."""
-    directory = state.run(run.id)
-    report = _report(run)
+    plan, report = run.plan, _report(run)
     return RunFacts(
         run=run,
         settings=launched_settings(run, partial(_neutral, run)),
         stated=_stated(run),
-        code=_code(run, directory),
-        environment=_environment(run),
-        machine=_machine(run),
+        code=_code(plan, state.run(run.id)) if plan else {},
+        environment=_environment(run, plan) if plan else {},
+        machine=_machine(run, plan) if plan else {},
         metrics=report.metrics,
         headline=report.headline,
         seconds=seconds,
@@ -97,10 +97,7 @@ def _stated(run: Run) -> dict[str, str]:
     return {name: _neutral(run, as_text(value)) for name, value in found.items()}
 
 
-def _code(run: Run, directory: RunDirectory) -> dict[str, str]:
-    plan = run.plan
-    if plan is None:
-        return {}
+def _code(plan: LaunchPlan, directory: RunDirectory) -> dict[str, str]:
     code = {"folder": plan.working_directory}
     source = read_source(directory)
     commit = plan.provenance.commit
@@ -123,10 +120,7 @@ def changed_files(directory: RunDirectory) -> list[str]:
     return [name for name in names if name != "/dev/null"]
 
 
-def _environment(run: Run) -> dict[str, str]:
-    plan = run.plan
-    if plan is None:
-        return {}
+def _environment(run: Run, plan: LaunchPlan) -> dict[str, str]:
     source = plan.provenance
     found = {"python": source.python, "torch": source.torch, "interpreter": source.interpreter}
     known = {name: value for name, value in found.items() if value}
@@ -138,10 +132,7 @@ def _environment(run: Run) -> dict[str, str]:
     return {**known, **variables, "fresnel-tui": source.fresnel}
 
 
-def _machine(run: Run) -> dict[str, str]:
-    plan = run.plan
-    if plan is None:
-        return {}
+def _machine(run: Run, plan: LaunchPlan) -> dict[str, str]:
     models = sorted({gpu.name for gpu in plan.gpus})
     simulated = " (simulated)" if any(gpu.simulated for gpu in plan.gpus) else ""
     gpus = f"{len(plan.gpus)} × {', '.join(models)}{simulated}" if plan.gpus else no_gpus(plan)

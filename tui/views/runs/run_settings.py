@@ -97,7 +97,7 @@ def argv_settings(argv: Sequence[str]) -> dict[str, str]:
         if name.startswith("--") and len(name) > 2:
             if equals:
                 settings[name[2:]] = value
-            elif following and _is_value(following[0]):
+            elif following and (following[0][:1] != "-" or _is_number(following[0])):
                 at += 1
                 values = [following[0]]
                 while at < len(argv) and _is_number(values[0]) and _is_number(argv[at]):
@@ -137,7 +137,3 @@ def same(first: str | None, other: str | None) -> bool:
 
 def _is_number(word: str) -> bool:
     return _NUMBER.fullmatch(word) is not None
-
-
-def _is_value(word: str) -> bool:
-    return not word.startswith("-") or _is_number(word)

@@ -20,6 +20,7 @@ from textual.scrollbar import ScrollDown, ScrollTo, ScrollUp
 from textual.strip import Strip
 from textual.timer import Timer
 
+from runners.model.units import counted
 from runners.watch.logs.index import Change
 from tui.panel.terminal.osc import CAP
 from tui.panel.terminal.repainting import KeptRows, TitledBorder
@@ -32,7 +33,7 @@ from tui.panel.widgets.log.messages import (
 from tui.panel.widgets.log.rows import StripCache, StripStyle, explanation_line
 from tui.panel.widgets.log.seeking import LogSeeker
 from tui.panel.widgets.log.threads import WATCH, LogThreads, Written
-from tui.panel.widgets.log.title import BAR, count_text, describe, place_bar, title_of
+from tui.panel.widgets.log.title import BAR, describe, place_bar, title_of
 from tui.panel.widgets.log.watch import FRAME, FileWatch, frame_of
 from tui.panel.widgets.log.window_reader import LogPlace, LogReader
 from tui.panel.widgets.pane_keys import LOG_KEYS
@@ -225,7 +226,7 @@ class LogPane(KeptRows, TitledBorder, StyleOnce, ScrollView):
             self.post_message(LogNotice(_NO_LINE))
 
     def _copied(self, number: int | None, text: Text) -> None:
-        what = f"line {number + 1:,}" if number is not None else count_text(text.lines)
+        what = f"line {number + 1:,}" if number is not None else counted(text.lines, "line")
         self.post_message(LinesCopied(text.data, what, text.cut))
 
     def write_to(self, path: Path, overwrite: bool) -> None:

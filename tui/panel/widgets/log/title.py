@@ -56,7 +56,7 @@ def describe_search(document: LogDocument) -> str:
 def _describe_place(reader: LogReader) -> str:
     document, following = reader.document, reader.following
     count, exact = document.line_count
-    lines = f"{'' if exact else '~'}{count_text(count)}"
+    lines = f"{'' if exact else '~'}{counted(count, 'line')}"
     if following and document.filter is not None:
         return "following"
     if following:
@@ -77,7 +77,8 @@ def describe_filter(document: LogDocument) -> str:
     count, exact = document.line_count
     found = f"{chosen.lines.count:,}{'' if chosen.lines.complete else '+'}"
     going = "" if chosen.lines.complete else f" · searched {chosen.lines.searched:.0%}"
-    return f" · {chosen.description} · {found} of {'' if exact else '~'}{count_text(count)}{going}"
+    lines = f"{'' if exact else '~'}{counted(count, 'line')}"
+    return f" · {chosen.description} · {found} of {lines}{going}"
 
 
 def _describe_selection(document: LogDocument, selection: LogSelection) -> str:
@@ -85,12 +86,7 @@ def _describe_selection(document: LogDocument, selection: LogSelection) -> str:
     first, last = document.index.line_at(low), document.index.line_at(high)
     if first is None or last is None or document.filter is not None:
         return "selecting · y copies · w writes · Esc ends"
-    return f"{count_text(last - first + 1)} selected · y copies · w writes · Esc ends"
-
-
-def count_text(count: int, kind: str = "") -> str:
-    """`1 line`, `1,234 new lines`."""
-    return counted(count, f"{kind}line")
+    return f"{counted(last - first + 1, 'line')} selected · y copies · w writes · Esc ends"
 
 
 def place_bar(bar: ScrollBar, view: Viewport, size: int) -> None:
@@ -107,5 +103,5 @@ def place_bar(bar: ScrollBar, view: Viewport, size: int) -> None:
 def _news(document: LogDocument, paused_at: tuple[int, int]) -> str:
     (count, exact), (known, size) = document.line_count, paused_at
     if exact and known >= 0:
-        return f"{count_text(count - known, 'new ')} · " if count > known else ""
+        return f"{counted(count - known, 'new line')} · " if count > known else ""
     return f"{bytes_text(document.size - size)} new · " if document.size > size else ""

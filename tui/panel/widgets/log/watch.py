@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -99,7 +100,8 @@ class FileWatch:
         if notice is not None:
             notice.arm(self._path)
         if not self._check():  # what came before the notice was armed
-            await _sleep_until(self._woken, GLANCE)
+            with suppress(asyncio.TimeoutError):  # a class of its own before Python 3.11
+                await asyncio.wait_for(self._woken.wait(), GLANCE)
         quiet = 0 if self._check() else _QUIET_POLLS
         while quiet < _QUIET_POLLS:
             await asyncio.sleep(self._frame)
@@ -112,10 +114,3 @@ def open_notice() -> OneShotWatch | None:
         return OneShotWatch()
     except OSError:
         return None
-
-
-async def _sleep_until(woken: asyncio.Event, seconds: float) -> None:
-    try:
-        await asyncio.wait_for(woken.wait(), seconds)
-    except asyncio.TimeoutError:  # a class of its own before Python 3.11
-        pass
