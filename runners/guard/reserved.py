@@ -69,13 +69,10 @@ def keep_ballast(path: Path) -> None:
             replace(path, os.urandom(BALLAST))  # not zeros: they may take no room
 
 
-def drop_ballast(path: Path) -> bool:
-    """Give up the reserved blocks; False when there were none."""
-    try:
+def drop_ballast(path: Path) -> None:
+    """Give up the reserved blocks, if there are any."""
+    with suppress(OSError):
         path.unlink()
-    except OSError:
-        return False
-    return True
 
 
 def disk_is_full(folder: Path) -> bool:

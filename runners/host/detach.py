@@ -12,6 +12,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, NamedTuple
 
@@ -158,10 +159,8 @@ def _spawn(
 
 def _arrives(child: "subprocess.Popen[bytes]", command: Sequence[str]) -> bool:
     """True when systemd-run became `command` and that detached itself; one that hangs is killed."""
-    try:
+    with suppress(subprocess.TimeoutExpired):
         return child.wait(_SCOPE_WITHIN_S) == 0
-    except subprocess.TimeoutExpired:
-        pass
     # It is stopped before it is looked at, so that it cannot change in between. Only what is still
     # systemd-run may be killed: a second supervisor beside a slow first one would share its locks.
     os.kill(child.pid, signal.SIGSTOP)

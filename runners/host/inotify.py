@@ -6,6 +6,7 @@ kernel wakes the watcher at every write. A one-shot watch wakes it once.
 
 import ctypes
 import os
+from contextlib import suppress
 from pathlib import Path
 
 _MODIFY, _ATTRIB, _DELETE_SELF, _MOVE_SELF = 0x002, 0x004, 0x400, 0x800
@@ -54,11 +55,9 @@ class OneShotWatch:
 
     def drain(self) -> None:
         """Discard the notices that came."""
-        try:
+        with suppress(BlockingIOError):
             while os.read(self.descriptor, 4096):
                 pass
-        except BlockingIOError:
-            pass
 
     def close(self) -> None:
         """Give the descriptor back."""

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from runners.host.files import modified_at
@@ -56,10 +57,8 @@ class KeepAlive:
 
         if what_ends():
             return self._pause_s
-        try:
+        with suppress(OSError):  # no process to be had: tried again in a while
             self.start(now)
-        except OSError:
-            pass  # no process to be had: tried again in a while
         return self._pause_s
 
     def ensure(self) -> bool:

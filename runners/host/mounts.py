@@ -10,6 +10,7 @@ import os
 import re
 import signal
 import time
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 
@@ -113,10 +114,8 @@ class _Server:
             return False
         os.close(self._pipe)
         self._pipe = -1
-        try:
+        with suppress(ChildProcessError):  # asked by the process that this one was forked from
             os.waitpid(self._pid, 0)
-        except ChildProcessError:
-            pass  # asked by the process that this one was forked from
         self._until = time.monotonic() + _TRUST_S
         return True
 

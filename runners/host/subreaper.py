@@ -3,7 +3,7 @@
 import os
 import signal
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 _PR_SET_CHILD_SUBREAPER = 36
 _CLONE_PARENT = 0x8000
@@ -17,11 +17,9 @@ def become_subreaper(on: bool = True) -> None:
     global _on
     import ctypes  # two milliseconds of every command, where only a supervisor needs it
 
-    try:
+    with suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, int(on), 0, 0, 0)
         _on = on
-    except (OSError, AttributeError):
-        pass
 
 
 @contextmanager

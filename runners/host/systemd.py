@@ -5,6 +5,7 @@ import shutil
 import signal
 import subprocess
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -82,13 +83,11 @@ def probe_scope(remembered: Path, again: bool = False) -> ScopeProbe:
 
 def remember_scope(remembered: Path, probe: ScopeProbe) -> ScopeProbe:
     """Write down what a probe, or a launch, found out about scopes in this boot."""
-    try:
+    with suppress(OSError):  # asked again next time
         write_json(
             remembered,
             {"boot_id": boot_id(), "works": probe.works, "why": probe.why, "time": time.time()},
         )
-    except OSError:
-        pass  # asked again next time
     return probe
 
 

@@ -2,6 +2,7 @@
 
 import os
 import re
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -162,10 +163,8 @@ class GrowingFile:
     def _pass_hole(self, descriptor: int) -> None:
         """Move past zeros that take no space on disk: without this, a sparse file takes minutes."""
         if os.pread(descriptor, 16, self.offset) == bytes(16):
-            try:
+            with suppress(OSError):  # no hole, or nothing but one
                 self.offset = max(self.offset, os.lseek(descriptor, self.offset, os.SEEK_DATA))
-            except OSError:
-                pass  # no hole, or nothing but one
 
 
 class Mark(NamedTuple):
@@ -270,10 +269,8 @@ def data_before_hole(block: bytes) -> bytes:
 def data_end(descriptor: int, before: int) -> int:
     """Where the last bytes that take space on disk end below the offset `before`; 0 without any."""
     found = at = 0
-    try:
+    with suppress(OSError):  # nothing but a hole from here on
         while (begin := os.lseek(descriptor, at, os.SEEK_DATA)) < before:
             at = os.lseek(descriptor, begin, os.SEEK_HOLE)
             found = min(at, before)
-    except OSError:
-        pass  # nothing but a hole from here on
     return found

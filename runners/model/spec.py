@@ -61,45 +61,6 @@ from runners.model.spelling import (
 )
 from runners.model.units import parse_size
 
-__all__ = [
-    "DEFAULT_STOP",
-    "After",
-    "CheckGroup",
-    "CommandRule",
-    "ConfigFile",
-    "DeclaredChecks",
-    "Expectation",
-    "FileRule",
-    "GpuRequest",
-    "GpuShare",
-    "Launcher",
-    "Limits",
-    "MetricPattern",
-    "MetricReader",
-    "MetricRule",
-    "Needs",
-    "NodeHosts",
-    "NodePlace",
-    "Parameter",
-    "ParameterValue",
-    "PlaceKeys",
-    "PresetEstimate",
-    "Price",
-    "RestartRule",
-    "ResumeRule",
-    "Retention",
-    "RunSpec",
-    "Rung",
-    "Scalar",
-    "Scaling",
-    "ScalingRule",
-    "SlurmKeys",
-    "StallRule",
-    "StopRule",
-    "StopTarget",
-    "Total",
-]
-
 Launcher = Literal["python", "torchrun", "accelerate", "command"]
 _SMALLEST_OUTPUT = 64 << 10
 AMOUNT = late_pattern(r"\d{1,12}(\.\d{1,60})?(E[-+]?\d{1,2})?")

@@ -62,13 +62,9 @@ def remember_unfetched(state: StateDirectory, run: Run) -> bool:
     return True
 
 
-def release_removed(state: StateDirectory, run_id: str) -> bool:
-    """Take a removed run off the list of those not fetched; False when it was not on it."""
-    try:
-        (_removed(state) / run_id).unlink()
-    except FileNotFoundError:
-        return False
-    return True
+def release_removed(state: StateDirectory, run_id: str) -> None:
+    """Take a removed run off the list of those not fetched."""
+    (_removed(state) / run_id).unlink(missing_ok=True)
 
 
 def removed_unfetched(state: StateDirectory) -> list[str]:

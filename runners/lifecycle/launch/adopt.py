@@ -80,24 +80,21 @@ def _is_ours(state: StateDirectory, run_id: str) -> bool:
     return not job or (here is not None and here.id == job) or not holds_gpus(directory)
 
 
-def settle_jobs(state: StateDirectory, live: Sequence[str]) -> list[str]:
+def settle_jobs(state: StateDirectory, live: Sequence[str]) -> None:
     """Ask Slurm, where a live run is a job; have the ending recorded of those whose job is over.
 
-    Returns their ids. Not from inside of a job: that is done on the machine that submits.
+    Not from inside of a job: that is done on the machine that submits.
     """
     jobs = [run_id for run_id in live if state.run(run_id).job.exists()]
     if not jobs or slurm_job() is not None:
-        return []
+        return
     from runners.slurm.queue import refresh  # clusters only
     from runners.state.job_status import is_over
 
     refresh(state)
-    settled = []
     for run_id in jobs:
         run = state.run(run_id)
         # Of a node that Slurm has lost sight of, the supervisor may live: it records the ending.
         if is_over(run) and not is_held(run.supervisor_lock) and not run_permission_problem(run):
             with suppress(FresnelError, OSError):
                 spawn_supervisor(run, os.environ, [])
-                settled.append(run_id)
-    return settled

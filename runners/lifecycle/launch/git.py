@@ -6,6 +6,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 _OFF = (
@@ -122,8 +123,6 @@ def _end(child: "subprocess.Popen[bytes]") -> None:
     if child.stdout is not None:
         child.stdout.close()
     if child.poll() is None:
-        try:
+        with suppress(OSError):
             os.killpg(child.pid, signal.SIGKILL)
-        except OSError:
-            pass
         child.wait()

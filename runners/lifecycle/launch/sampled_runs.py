@@ -33,15 +33,15 @@ def suggested(directory: RunDirectory, spec: RunSpec) -> RunSpec:
     from runners.lifecycle.launch import sampler_study  # optuna: a second, and an extra
 
     answer = sampler_study.ask(directory.home, spec.group, search, directory.id)
-    chosen = with_values(spec, answer.trial.values)
-    label = "-".join(f"{key.rpartition('.')[2]}{_short(text)}" for key, text in answer.shown)
-    values = " ".join(f"{key}={text}" for key, text in answer.trial.values.items())
+    chosen = answer.trial.values
+    label = "-".join(f"{key.rpartition('.')[2]}{_short(text)}" for key, text in chosen.items())
+    values = " ".join(f"{key}={text}" for key, text in chosen.items())
     note = f"{search.sampler} suggested {values} (trial {answer.trial.number + 1}; {answer.known})"
     return msgspec.structs.replace(
-        chosen,
+        with_values(spec, chosen),
         name=f"{spec.name}-{label}"[:_LONGEST_NAME],
         search=None,
-        swept=dict(answer.shown),
+        swept=chosen,
         warnings=(*(warning for warning in spec.warnings if warning != waiting_note(search)), note),
     )
 

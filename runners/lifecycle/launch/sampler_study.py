@@ -7,7 +7,7 @@ held around each use, and unlike that one it ends with its holder.
 import math
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -43,11 +43,6 @@ class Answer(NamedTuple):
 
     trial: SearchTrial
     known: str
-
-    @property
-    def shown(self) -> list[tuple[str, str]]:
-        """Keys and values, in order."""
-        return list(self.trial.values.items())
 
 
 class _OurLock(JournalFileOpenLock):
@@ -117,14 +112,11 @@ def _cut_torn_line(journal: Path) -> None:
 
     Something appended to it would make the whole journal unreadable.
     """
-    try:
-        with journal.open("rb+") as file:
-            content = file.read()
-            whole = content.rfind(b"\n") + 1
-            if whole < len(content):
-                file.truncate(whole)
-    except FileNotFoundError:
-        pass
+    with suppress(FileNotFoundError), journal.open("rb+") as file:
+        content = file.read()
+        whole = content.rfind(b"\n") + 1
+        if whole < len(content):
+            file.truncate(whole)
 
 
 def _report_ended(study: optuna.Study, state: StateDirectory, search: Search) -> None:

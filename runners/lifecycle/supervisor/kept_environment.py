@@ -7,6 +7,7 @@ with secrets that the program reads, until the run has ended.
 
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from runners.host.files import names_in, read_plain, read_text, replace, status_of
@@ -63,10 +64,8 @@ def forget_environment(run: RunDirectory) -> None:
 
 
 def _remove(path: str) -> None:
-    try:
+    with suppress(OSError):
         os.unlink(path)
-    except OSError:
-        pass
 
 
 def forget_all(run: RunDirectory, place: str = "") -> None:
@@ -92,10 +91,8 @@ def place_of(run: RunDirectory, make: bool = False) -> str:
             continue
         folder = f"{base}/fresnel-tui-{os.getuid()}"
         if make:
-            try:
+            with suppress(OSError):
                 os.mkdir(folder, 0o700)
-            except OSError:
-                pass
         # Another user may have made the folder first: then nothing is written there.
         if not permission_problem(folder):
             # Two state folders may have a run of the same name.

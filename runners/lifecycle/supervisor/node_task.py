@@ -92,10 +92,8 @@ class NodeTask:
             if self._samples and not is_held(self._home.sampler_lock):
                 with suppress(OSError):  # no process, or no disk: the program matters more
                     helpers.spawn("start-sampler", self._home.root)
-            try:
+            with suppress(subprocess.TimeoutExpired):
                 return self._program.wait(_SAMPLER_ANEW_S)
-            except subprocess.TimeoutExpired:
-                pass
 
     def wait(self) -> int:
         """The program's exit status, written down; 128 + signal where one ended it."""

@@ -173,10 +173,8 @@ class Keeper:
         if self.listener is not None:
             self.listener.close()
             for name in (SOCKET, STATUS):
-                try:
+                with suppress(OSError):
                     os.unlink(os.path.join(self.directory, name))
-                except OSError:
-                    pass
 
     def _copy(self) -> bool:
         try:
@@ -250,12 +248,10 @@ class Keeper:
         size = _object(payload)
         rows, columns = size.get("rows"), size.get("columns")
         if isinstance(rows, int) and isinstance(columns, int) and 0 < rows < 2000 > columns > 0:
-            try:
+            with suppress(OSError):
                 fcntl.ioctl(
                     self.terminal, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0)
                 )
-            except OSError:
-                pass
 
     def _drop(self, client: _Client) -> None:
         # The next client may type: a run must not be left waiting for input that nobody can give.
@@ -277,12 +273,10 @@ class Keeper:
         line = self.recent.rsplit(b"\n", 1)[-1].decode("utf-8", "replace")[-200:]
         content = {"waiting": waiting, "since": time.time(), "prompt": line if waiting else ""}
         draft = os.path.join(self.directory, f"{STATUS}.new")
-        try:
+        with suppress(OSError):  # a full disk: the run list does not show it, the run goes on
             with open(draft, "w", opener=_open_private) as file:
                 json.dump(content, file)
             os.replace(draft, os.path.join(self.directory, STATUS))
-        except OSError:
-            pass  # a full disk: the run list does not show it, the run goes on
 
     def _waits(self) -> bool:
         """True when the foreground program reads the terminal, or edits a line on it.
@@ -357,10 +351,8 @@ def _prepare(terminal: int) -> None:
 
 
 def _forward(pid: int, number: int) -> None:
-    try:
+    with suppress(OSError):
         os.kill(pid, number)
-    except OSError:
-        pass
 
 
 def _object(payload: bytes) -> "dict[str, object]":

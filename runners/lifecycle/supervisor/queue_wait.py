@@ -7,6 +7,7 @@ needs more (choosing GPUs, making a plan) is done by short-lived processes.
 import json
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from runners.host import helpers
@@ -138,19 +139,15 @@ def notify(run: RunDirectory, kind: str, text: str) -> None:
     if settings_file().is_file():
         from runners.model.masking import mask_text  # most supervisors never tell anybody
 
-        try:
+        with suppress(OSError):  # no process can be started: the run matters more
             # Everybody on the machine can read a command line.
             helpers.spawn("notify", run.home.root, run.id, kind, mask_text(text))
-        except OSError:
-            pass  # no process can be started: the run matters more
 
 
 def summarize(run: RunDirectory) -> None:
     """Start the process that keeps the final and best values of the run's output."""
-    try:
+    with suppress(OSError):  # no process can be started: whoever asks first reads them
         helpers.spawn("summarize", run.path)
-    except OSError:
-        pass  # no process can be started: whoever asks first reads them
 
 
 def has_stepped(run: RunDirectory) -> bool | None:

@@ -7,6 +7,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 from runners.host.clock import Moment, moment_after, moment_now
 from runners.host.exit_status import read_exit_status
@@ -127,11 +128,9 @@ class RecordKeeper:
     def _mark_held(self) -> None:
         """Keep the run's GPUs leased although it has ended."""
         home = self.directory.home
-        try:
+        with suppress(OSError):  # a full disk: the alert and the reason still say so
             home.held.mkdir(mode=0o700, exist_ok=True)
             home.held_marker(self.directory.id).touch(mode=0o600)
-        except OSError:
-            pass  # a full disk: the alert and the reason still say so
 
 
 def last_sign(run: RunDirectory, record: RecordFields, now: Moment) -> Moment | float:

@@ -3,6 +3,7 @@
 import os
 import select
 import signal
+from contextlib import suppress
 
 from runners.host.signals import STOP_FORCE, STOP_REQUEST
 
@@ -43,7 +44,7 @@ class WakeupLoop:
         if pidfd is not None:
             poller.register(pidfd, select.POLLIN)
         poller.poll(min(max(0.0, seconds), _LONGEST_S) * 1000)
-        try:
+        with suppress(BlockingIOError):
             # Python writes the number of each signal that came.
             while block := os.read(self._read, 512):
                 self._requests += [
@@ -51,8 +52,6 @@ class WakeupLoop:
                 ]
                 found = (number for number in block if number in (JOB_ENDS, LIMIT_NEAR))
                 self.job_signal = self.job_signal or next(found, 0)
-        except BlockingIOError:
-            pass
 
     @property
     def is_requested(self) -> bool:

@@ -24,16 +24,14 @@ class Diagnostics:
 
     def error(self, key: KeyPath, message: str) -> WrongInput:
         """A WrongInput for the value at `key`."""
+        place = str(self.path)
         for end in range(len(key), -1, -1):
             if key[:end] in self.flags:
                 return WrongInput(f"{self.flags[key[:end]]}: {message}")
             if key[:end] in self.lines:
-                name = ".".join(str(part) for part in key)
                 place = f"{self.path}:{self.lines[key[:end]]}"
-                return WrongInput(f"{place}: {name}: {message}" if name else f"{place}: {message}")
-        return WrongInput(
-            ": ".join([str(self.path), *([".".join(map(str, key))] if key else []), message])
-        )
+                break
+        return WrongInput(": ".join(filter(None, (place, ".".join(map(str, key)), message))))
 
     @contextmanager
     def located(self) -> Iterator[None]:

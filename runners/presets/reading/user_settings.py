@@ -14,7 +14,7 @@ from msgspec import Meta
 from runners.host.files import stamp_of
 from runners.model.cluster import ClusterKeys
 from runners.model.errors import WrongInput
-from runners.model.spelling import Dollars
+from runners.model.spelling import Dollars, key
 from runners.state.layout import settings_file
 
 if TYPE_CHECKING:
@@ -26,8 +26,8 @@ class CostKeys(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
     metadata: Annotated[
         bool,
-        Meta(
-            description="Ask the cloud's metadata service (169.254.169.254) which machine this is, "
+        key(
+            "Ask the cloud's metadata service (169.254.169.254) which machine this is, "
             "and whether it is about to be taken away."
         ),
     ] = False
@@ -38,16 +38,16 @@ class PanelKeys(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
     theme: Annotated[
         str,
-        Meta(description="The theme it opens with; one chosen with Ctrl+P is remembered instead."),
+        key("The theme it opens with; one chosen with Ctrl+P is remembered instead."),
     ] = ""
     mouse: Annotated[
         bool,
-        Meta(description="Take the mouse; M gives it back to the terminal and takes it again."),
+        key("Take the mouse; M gives it back to the terminal and takes it again."),
     ] = True
     slow: Annotated[
         bool,
-        Meta(
-            description="The line is slow: two frames a second at most, keys' effects at once; "
+        key(
+            "The line is slow: two frames a second at most, keys' effects at once; "
             "without it the panel finds out by itself."
         ),
     ] = False
@@ -62,30 +62,29 @@ class NoticeKeys(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
                 "done", "failed", "stopped", "cancelled", "unseen", "lost", "alert", "preempted"
             ]
         ],
-        Meta(
-            description="What is worth a notice: how runs end, their alerts, and that the machine "
+        key(
+            "What is worth a notice: how runs end, their alerts, and that the machine "
             "is taken away."
         ),
     ] = msgspec.field(
         default_factory=lambda: ["done", "failed", "unseen", "lost", "alert", "preempted"]
     )
-    bell: Annotated[bool, Meta(description="Ring the terminal's bell; the panel does.")] = True
+    bell: Annotated[bool, key("Ring the terminal's bell; the panel does.")] = True
     desktop: Annotated[
         Literal["osc9", "osc777", "off"],
-        Meta(
-            description="How the panel asks the terminal for a desktop notice: OSC 9, or OSC "
+        key(
+            "How the panel asks the terminal for a desktop notice: OSC 9, or OSC "
             "777 (urxvt, foot, VTE)."
         ),
     ] = "osc9"
     command: Annotated[
         str,
-        Meta(
-            description="Run by a shell, panel or not; FRESNEL_NOTICE_TEXT, _KIND, _RUN, "
-            "_NAME, _HOST say what."
+        key(
+            "Run by a shell, panel or not; FRESNEL_NOTICE_TEXT, _KIND, _RUN, _NAME, _HOST say what."
         ),
     ] = ""
     webhook: Annotated[
-        str, Meta(description="Posted to as JSON, panel or not; Slack and Discord understand it.")
+        str, key("Posted to as JSON, panel or not; Slack and Discord understand it.")
     ] = ""
 
 
@@ -94,35 +93,33 @@ class UnattendedKeys(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
     gpus: Annotated[
         Annotated[int, Meta(ge=0)] | None,
-        Meta(description="At most so many GPUs, held or waited for, by all runs of such."),
+        key("At most so many GPUs, held or waited for, by all runs of such."),
     ] = None
     cost: Annotated[
         Dollars | None,
-        Meta(
-            description="In a session each run of such needs a limit of cost (limits.cost); those "
+        key(
+            "In a session each run of such needs a limit of cost (limits.cost); those "
             "of all that live are at most so many US dollars together."
         ),
     ] = None
     commands: Annotated[
         list[str] | None,
-        Meta(description="Only these commands, e.g. [list, status, logs, launch]."),
+        key("Only these commands, e.g. [list, status, logs, launch]."),
     ] = None
 
 
 class Settings(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """Everything that settings.yaml can say."""
 
-    cost: Annotated[CostKeys, Meta(description="Prices, sessions and guards.")] = CostKeys()
-    panel: Annotated[PanelKeys, Meta(description="The panel.")] = PanelKeys()
-    notices: Annotated[
-        NoticeKeys, Meta(description="Bell, desktop notice, command and webhook.")
-    ] = NoticeKeys()
+    cost: Annotated[CostKeys, key("Prices, sessions and guards.")] = CostKeys()
+    panel: Annotated[PanelKeys, key("The panel.")] = PanelKeys()
+    notices: Annotated[NoticeKeys, key("Bell, desktop notice, command and webhook.")] = NoticeKeys()
     slurm: Annotated[
-        ClusterKeys, Meta(description="What jobs ask of this machine's Slurm unless they say so.")
+        ClusterKeys, key("What jobs ask of this machine's Slurm unless they say so.")
     ] = ClusterKeys()
-    unattended: Annotated[
-        UnattendedKeys, Meta(description="What may be called for without a terminal.")
-    ] = UnattendedKeys()
+    unattended: Annotated[UnattendedKeys, key("What may be called for without a terminal.")] = (
+        UnattendedKeys()
+    )
 
 
 def read_settings() -> Settings:
