@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from runners.cost.prices import PriceEntry, check_list, list_prices, updated_file
+from runners.cost.prices import check_list, list_prices, updated_file
 from runners.host.files import expanded, read_plain, replace
 from runners.host.webhook import NoRedirect
 from runners.model.errors import FresnelError, WrongInput
@@ -67,26 +67,6 @@ def update_prices(source: str, sha256: str = "") -> PriceUpdate:
         draft.replace(target)
     finally:
         draft.unlink(missing_ok=True)
-    return _compare(source, found, entries, before, kept)
-
-
-def _keep_old(target: Path) -> str:
-    try:
-        old = read_plain(target, _LONGEST)
-    except FileNotFoundError:
-        return ""
-    path = target.with_suffix(".yaml.old")
-    replace(path, old)
-    return str(path)
-
-
-def _compare(
-    source: str,
-    found: str,
-    entries: tuple[PriceEntry, ...],
-    before: dict[str, PriceEntry],
-    kept: str,
-) -> PriceUpdate:
     same = [(entry, before[entry.name]) for entry in entries if entry.name in before]
     return PriceUpdate(
         source,
@@ -97,6 +77,16 @@ def _compare(
         min(entry.date for entry in entries),
         kept,
     )
+
+
+def _keep_old(target: Path) -> str:
+    try:
+        old = read_plain(target, _LONGEST)
+    except FileNotFoundError:
+        return ""
+    path = target.with_suffix(".yaml.old")
+    replace(path, old)
+    return str(path)
 
 
 def _sum_beside(source: str) -> str:

@@ -1,6 +1,5 @@
 """What the guard observes: the session's money and age, the runs and their GPUs, its commands."""
 
-import os
 from collections.abc import Sequence
 from decimal import Decimal
 from itertools import islice
@@ -24,7 +23,7 @@ from runners.guard.next_step import Observation
 from runners.guard.rule import GuardRule, GuardState, Stage
 from runners.guard.triggers import Measurements, find_problems, is_blind, triggered
 from runners.host.clock import Moment
-from runners.host.files import open_binary
+from runners.host.files import read_tail
 from runners.host.identity import host_name
 from runners.host.suspension import awake_between, read_suspensions, suspended_between
 from runners.lifecycle.control.fetched import removed_unfetched, unfetched_runs
@@ -186,10 +185,5 @@ def _held_off(rule: GuardRule, runs: Sequence[Run], now: Moment) -> tuple[str, .
 
 def _read_intervals(run: RunDirectory) -> list[UsageInterval]:
     """The last of a run's intervals, oldest first: a MiB of them is more than half a day."""
-    try:
-        with open_binary(interval_file(run.path)) as file:
-            file.seek(max(0, file.seek(0, os.SEEK_END) - _TAIL_BYTES))
-            lines = file.read().split(b"\n")
-    except OSError:
-        return []
+    lines = read_tail(interval_file(run.path), _TAIL_BYTES).split(b"\n")
     return list(decode_lines(lines, UsageInterval))

@@ -7,7 +7,6 @@ on a machine that leaves processes alone and does not linger, setsid keeps a run
 
 import os
 import re
-import shutil
 import signal
 import subprocess
 import time
@@ -24,6 +23,8 @@ from runners.host.systemd import (
     lingers,
     probe_scope,
     remember_scope,
+    systemd_run,
+    try_systemd_run,
 )
 
 _SCOPE_WITHIN_S = 5.0
@@ -67,17 +68,8 @@ def detach(
     """
     probe = _choose(remembered)
     if probe.works:
-        # By our own PATH: that of the run's environment is its program's.
-        scope = [
-            shutil.which("systemd-run") or "systemd-run",
-            "--user",
-            "--scope",
-            "--quiet",
-            "--collect",
-            f"--unit={unit}",
-            "--",
-            *command,
-        ]
+        options = ("--scope", "--quiet", "--collect", f"--unit={unit}", "--")
+        scope = systemd_run(*options, *command)
         child = _spawn(scope, environment, descriptors, log)
         if _arrives(child, command):
             return Detached(0, "scope", f"{unit}.scope")
@@ -102,9 +94,7 @@ def start_service(
     probe = _choose(remembered)
     if not probe.works:
         return probe
-    service = [
-        shutil.which("systemd-run") or "systemd-run",
-        "--user",
+    service = systemd_run(
         "--quiet",
         "--collect",
         f"--unit={unit}",
@@ -113,18 +103,8 @@ def start_service(
         *(f"--setenv={name}" for name in environment if _PLAIN_NAME.fullmatch(name)),
         "--",
         *command,
-    ]
-    null = subprocess.DEVNULL
-    child = subprocess.Popen(
-        service, env=dict(environment), cwd="/", stdin=null, stdout=null, stderr=null
     )
-    try:
-        code = child.wait(_SCOPE_WITHIN_S)
-    except subprocess.TimeoutExpired:
-        child.kill()
-        child.wait()
-        return ScopeProbe(False, "systemd-run did not answer")
-    return ScopeProbe(code == 0, f"systemd-run failed with exit code {code}" if code else "")
+    return try_systemd_run(service, _SCOPE_WITHIN_S, environment)
 
 
 def _choose(remembered: Path) -> ScopeProbe:

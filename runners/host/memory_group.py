@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from runners.host.files import read_text
+from runners.host.files import read_number, read_text
 from runners.host.procfs import counted_kills, groups_of
 
 _NO_LIMIT = 1 << 60
@@ -31,7 +31,7 @@ def memory_limit(root: Path = _HERE) -> MemoryLimit | None:
         MemoryLimit(limit, _used(folder))
         for folder in group_folders("memory", root)
         for name in ("memory.max", "memory.limit_in_bytes")
-        if (limit := _number(folder / name)) is not None and limit < _NO_LIMIT
+        if (limit := read_number(folder / name)) is not None and 0 <= limit < _NO_LIMIT
     ]
     return min(found, default=None, key=lambda group: group.limit)
 
@@ -56,12 +56,7 @@ def group_folders(controller: str, root: Path = _HERE) -> Iterator[Path]:
 
 
 def _used(folder: Path) -> int | None:
-    used = _number(folder / "memory.current") or _number(folder / "memory.usage_in_bytes")
+    used = read_number(folder / "memory.current") or read_number(folder / "memory.usage_in_bytes")
     stat = dict(line.split()[:2] for line in read_text(folder / "memory.stat").splitlines())
     cached = stat.get("total_inactive_file", stat.get("inactive_file", "0"))
     return None if used is None else max(0, used - int(cached))
-
-
-def _number(path: Path) -> int | None:
-    text = read_text(path).strip()
-    return int(text) if text.isdigit() else None

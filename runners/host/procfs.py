@@ -130,11 +130,8 @@ def members_of(group: str, root: str = "/sys/fs/cgroup") -> set[int]:
     found: set[int] = set()
     for folder, _, names in os.walk(root + group):
         if "cgroup.procs" in names:
-            try:
-                with open(f"{folder}/cgroup.procs", encoding="ascii") as file:
-                    found.update(int(word) for word in file.read().split())
-            except (OSError, ValueError):
-                continue
+            pids = read_text(f"{folder}/cgroup.procs").split()
+            found.update(map(int, filter(str.isdigit, pids)))
     return found
 
 

@@ -5,6 +5,7 @@ import shutil
 import signal
 import subprocess
 import time
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -78,7 +79,9 @@ def probe_scope(remembered: Path, again: bool = False) -> ScopeProbe:
     known = read_json(remembered)
     if known is not None and known.get("boot_id") == boot_id() and not again:
         return ScopeProbe(bool(known.get("works")), str(known.get("why", "")))
-    return remember_scope(remembered, _try_scope())
+    # A trial is the only way to know: containers may have the socket and no permission.
+    trial = systemd_run("--scope", "--quiet", "--collect", "true")
+    return remember_scope(remembered, try_systemd_run(trial, _PATIENCE_S))
 
 
 def remember_scope(remembered: Path, probe: ScopeProbe) -> ScopeProbe:
@@ -101,17 +104,32 @@ def why_no_scope() -> str:
     return "" if is_there else "no systemd of this user is running"
 
 
-def _try_scope() -> ScopeProbe:
-    command = ["systemd-run", "--user", "--scope", "--quiet", "--collect", "true"]
+def systemd_run(*options: str) -> list[str]:
+    """A command that has this user's systemd run another, which stands behind its `options`."""
+    # By our own PATH: that of the run's environment is its program's.
+    return [shutil.which("systemd-run") or "systemd-run", "--user", *options]
+
+
+def try_systemd_run(
+    argv: Sequence[str], within_s: float, environment: Mapping[str, str] | None = None
+) -> ScopeProbe:
+    """Whether systemd-run does as `argv` says within so many seconds, and why not. OSError."""
     null = subprocess.DEVNULL
-    # A trial is the only way to know: containers may have the socket and no permission.
-    child = subprocess.Popen(command, stdin=null, stdout=null, stderr=null, start_new_session=True)
+    child = subprocess.Popen(
+        argv,
+        env=environment,
+        cwd="/",
+        stdin=null,
+        stdout=null,
+        stderr=null,
+        start_new_session=True,
+    )
     try:
-        code = child.wait(_PATIENCE_S)
+        code = child.wait(within_s)
     except subprocess.TimeoutExpired:
         os.killpg(child.pid, signal.SIGKILL)
         child.wait()
-        return ScopeProbe(False, f"systemd-run did not answer within {_PATIENCE_S:g} s")
+        return ScopeProbe(False, f"systemd-run did not answer within {within_s:g} s")
     return ScopeProbe(code == 0, f"systemd-run failed with exit code {code}" if code else "")
 
 

@@ -46,20 +46,9 @@ _STARTERS = {
     "setsid": _taking(),
 }  # fmt: skip
 """Programs that start another one as it is, in this environment."""
-_SUBCOMMANDS = {
-    "nsys": "profile",
-    "py-spy": "record",
-    "perf": "record",
-    "ncu": "",
-    "rocprof": "",
-    "rocprofv3": "",
-    "strace": "",
-    "xvfb-run": "",
-    "coverage": "run",
-    "kernprof": "",
-    "scalene": "",
-    "viztracer": "",
-}
+_SUBCOMMANDS = dict.fromkeys(
+    ("ncu", "rocprof", "rocprofv3", "strace", "xvfb-run", "kernprof", "scalene", "viztracer"), ""
+) | {"nsys": "profile", "py-spy": "record", "perf": "record", "coverage": "run"}
 """Profilers and the like, with the word that has to follow."""
 _ENVIRONMENTS = dict.fromkeys(
     ("uv", "poetry", "pdm", "hatch", "pixi", "pipenv", "rye", "conda", "mamba", "micromamba"), "run"

@@ -118,7 +118,7 @@ def held_leases(state: StateDirectory, unbegun: Collection[str] = ()) -> dict[st
             _add(leases, run_id, outline)
     for run_id in _names(state.held):
         # It has ended, but processes of it would not go.
-        outline = _leased(state.run(run_id), _holds)
+        outline = _leased(state.run(run_id), lambda run, _: holds_gpus(run))
         if outline is not None:
             _add(leases, run_id, outline)
         else:
@@ -148,10 +148,6 @@ def _raise_what_passes(path: Path) -> None:
     except OSError as error:
         if is_passing(error):
             raise
-
-
-def _holds(run: RunDirectory, _: PlanOutline) -> bool:
-    return holds_gpus(run)
 
 
 def _will_need_gpus(run: RunDirectory, outline: PlanOutline) -> bool:

@@ -71,9 +71,8 @@ def find_secret(name: str) -> str | None:
 
 def travelling_secrets(names: Iterable[str]) -> dict[str, str]:
     """The variables in which these secrets go to another machine; those not known are left out."""
-    known = {name: find_secret(name) for name in names}
     return {
         f"{SECRET_PREFIX}{PLACE}{name}": json.dumps(value)
-        for name, value in known.items()
-        if value is not None
+        for name in names
+        if (value := find_secret(name)) is not None
     }

@@ -112,7 +112,7 @@ def deadly(_, run):
     count.write_text(str(number + 1))
     if number < kills:
         os.kill(os.getpid(), signal.SIGKILL)
-program_start.set_command_line = deadly
+program_start._set_command_line = deadly
 supervisor.main()
 """
 

@@ -48,12 +48,10 @@ def untag(state: StateDirectory, run: Run, tags: Iterable[str] | None) -> Labels
     """Remove `tags`, or all, from `run`."""
     gone = None if tags is None else set(tags)
 
-    def change(labels: Labels) -> dict[str, object]:
-        return {
-            "tags": () if gone is None else tuple(tag for tag in labels.tags if tag not in gone)
-        }
+    def kept(labels: Labels) -> tuple[str, ...]:
+        return () if gone is None else tuple(tag for tag in labels.tags if tag not in gone)
 
-    return _change(state, run, change)
+    return _change(state, run, lambda labels: {"tags": kept(labels)})
 
 
 def note(state: StateDirectory, run: Run, text: str) -> Labels:

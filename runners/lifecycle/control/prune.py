@@ -88,11 +88,11 @@ def prune(state: StateDirectory, criteria: Criteria, dry_run: bool = False) -> P
         pruned.left |= (unentered := append_missing(state, chosen))
         chosen = [run for run in chosen if run.id not in unentered]
     with locked(state.allocation_lock):
-        refuse = _reasons(state)
+        reason_to_stay = reasons_to_stay(state)
         taken = [
             pair
             for run in chosen
-            if (pair := _take(state, run, refuse, pruned, dry_run)) is not None
+            if (pair := _take(state, run, reason_to_stay, pruned, dry_run)) is not None
         ]
     # After the lock is released: deleting gigabytes would keep every launch waiting.
     for run, place in taken:
@@ -126,16 +126,15 @@ def ended_at(run: Run) -> float:
     return run.ended if run.ended is not None else run.created
 
 
-def _reasons(state: StateDirectory) -> Callable[[Run], str]:
-    reason_to_stay = reasons_to_stay(state)
-    return lambda run: reason_to_stay(run) or ("is starred" if run.labels.starred else "")
-
-
 def _take(
-    state: StateDirectory, run: Run, refuse: Callable[[Run], str], pruned: Pruned, dry_run: bool
+    state: StateDirectory,
+    run: Run,
+    reason_to_stay: Callable[[Run], str],
+    pruned: Pruned,
+    dry_run: bool,
 ) -> tuple[Run, Path] | None:
     """Move a run out of sight, in one rename; None when it stays."""
-    reason = refuse(run)
+    reason = reason_to_stay(run) or ("is starred" if run.labels.starred else "")
     if reason:
         pruned.left[run.id] = reason
         return None

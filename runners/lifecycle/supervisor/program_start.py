@@ -9,16 +9,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from runners.host.clock import moment_now
-from runners.host.command_line import set_command_line
 from runners.host.exit_status import MOST_BYTES, spell_exit_status
 from runners.host.files import read_plain, replace
 from runners.host.procfs import HELPER_MARK, MARK
 from runners.host.replaced_code import stop_looking
 
-"""Not more: programs that close every file they may have open take a second for so many.
-
-They take minutes for the thousand million that some containers allow.
-"""
 # The shell resolves the program's name, and runs a script without a first line of its own, as a
 # person's shell does. It becomes the program, so its pid is the program's.
 _SHELL = ("/bin/sh", "-c", 'exec "$@"')
@@ -92,7 +87,7 @@ def _wait(program: Program, kept: Iterable[int], may_begin: int, failed: int) ->
     for descriptor in (1, 2):
         os.dup2(os.open("/dev/null", os.O_WRONLY), descriptor)
     _close_all_but(0, 1, 2, log, draft, may_begin, failed, *held)
-    set_command_line("fresnel-waiter", os.path.dirname(program.exit_file))
+    _set_command_line("fresnel-waiter", os.path.dirname(program.exit_file))
     signal.set_wakeup_fd(-1)
     _set_signals(signal.SIG_IGN)
     if not os.read(may_begin, 1):
@@ -177,3 +172,23 @@ def marked_environment(
     """`environment` with the run's mark and directory, which every process it starts inherits."""
     own = {name: value for name, value in environment.items() if name != HELPER_MARK}
     return {**own, MARK: run_id, "FRESNEL_RUN_DIR": run_directory}
+
+
+def _set_command_line(*arguments: str) -> None:
+    """Show `arguments` as this process's command line; what does not fit is cut.
+
+    The kernel reads it from the process's own memory, between two addresses (`arg_start` and
+    `arg_end`, fields 48 and 49 of proc_pid_stat(5)). Does nothing where they cannot be read.
+    """
+    import ctypes  # loaded already where this is needed: by a supervisor, which adopts orphans
+
+    try:
+        with open("/proc/self/stat", "rb") as file:
+            fields = file.read().rpartition(b")")[2].split()
+        begin, end = int(fields[45]), int(fields[46])
+    except (OSError, IndexError, ValueError):
+        return
+    text = b"\0".join(os.fsencode(argument) for argument in arguments)
+    if 0 < begin < end:
+        # The last byte stays 0: without it, the kernel would show the environment behind it too.
+        ctypes.memmove(begin, text[: end - begin - 1].ljust(end - begin, b"\0"), end - begin)
