@@ -120,10 +120,7 @@ def _text(url: str, headers: dict[str, str]) -> str:
 
 
 def _left(moment: object, now: float, documented: float, longest: float | None = None) -> float:
-    """Seconds until `moment` as it is given; as documented where that cannot be.
-
-    A clock that is hours off must neither end a run at once nor have it ended by the provider.
-    """
+    """Seconds until `moment`; as documented where a clock that is hours off says otherwise."""
     at = _parse(moment)
     if at is None or not -_AGREES_S <= at - now <= (longest or documented) + _AGREES_S:
         return documented

@@ -96,10 +96,7 @@ class CostReader:
         return msgspec.structs.replace(own, timings=self._timings)
 
     def _lost(self, shown: Mapping[str, RunEntry], ids: Sequence[str] | None) -> list[RunEntry]:
-        """Ended runs near the shown ones whose line the ledger lost: they may have shared GPUs.
-
-        Only the nearest by id are looked at; the `cost` command enters every lost line again.
-        """
+        """Ended runs near the shown ones whose line the ledger lost: they may have shared GPUs."""
         assert self._ledger is not None
         ids = list_run_ids(self._state) if ids is None else ids
         at = sorted(bisect_left(ids, run) for run in shown)

@@ -257,10 +257,7 @@ class _Rhythm(NamedTuple):
 
 
 def _rhythm(run: RunDirectory, line: RunEntry, spec: RunSpec) -> _Rhythm | None:
-    """What an ended run says of the next; None for one that goes on from another.
-
-    None, too, where another configuration file said what it does.
-    """
+    """What an ended run says of the next; None where it went on, or had another configuration."""
     plan = read(run.plan, _Plan)
     if plan is None or line.finished is None or plan.spec.config != spec.config:
         return None

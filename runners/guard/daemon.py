@@ -329,8 +329,4 @@ def main() -> None:
     if os.fork():
         os._exit(0)
     os.setsid()
-    try:
-        watch(state)
-    except Exception:
-        traceback.print_exc()
-        raise  # for the exit code, which systemd keeps with the unit
+    watch(state)

@@ -7,7 +7,6 @@ started before the next guard looks: on a busy machine a start takes many second
 import os
 import sys
 import time
-import traceback
 from pathlib import Path
 
 from runners.guard.keeper import enter, guard_lock, is_set, keeper_lock
@@ -58,12 +57,8 @@ def main() -> None:
     if not is_set(state):
         return  # lifted, or all of the state removed: systemd need not start it again
     enter(state)
-    try:
-        lock = stand_by(state)
-        if lock is not None:
-            from runners.guard.daemon import watch
+    lock = stand_by(state)
+    if lock is not None:
+        from runners.guard.daemon import watch
 
-            watch(state, lock)
-    except Exception:
-        traceback.print_exc()
-        raise  # for the exit code, by which systemd starts it again
+        watch(state, lock)

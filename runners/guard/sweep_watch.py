@@ -45,7 +45,7 @@ def ensure_sweep_watches(state: StateDirectory) -> None:
     except OSError:
         return
     for path in rules:
-        rule = read_watch(path)
+        rule = read(path, SweepWatch)
         if rule is not None and rule.host == host_name():
             start = partial(helpers.spawn, "watch-sweep", state.root, path.stem)
             KeepAlive(lock_of(path), start, _ANEW_S).ensure()
@@ -54,8 +54,3 @@ def ensure_sweep_watches(state: StateDirectory) -> None:
 def lock_of(path: Path) -> Path:
     """Held by the process that watches the sweep of the file at `path`."""
     return path.with_suffix(".lock")
-
-
-def read_watch(path: Path) -> SweepWatch | None:
-    """The file of one sweep, or None."""
-    return read(path, SweepWatch)

@@ -26,16 +26,10 @@ def leave_terminal(log: Path, most: int = 0) -> None:
 def run_alone(lock: Path, work: Callable[[], object]) -> None:
     """Do `work` as the holder of `lock`, beyond any terminal; leave at once where another does it.
 
-    What is printed goes to a log beside it, with the traceback of an exception, which is raised.
+    What is printed goes to a log beside it: the traceback of an exception, which is raised, too.
     """
     if claim(lock) is None:
         return
     leave_terminal(lock.with_suffix(".log"))
     os.chdir("/")
-    try:
-        work()
-    except Exception:
-        import traceback  # seldom needed, and each launch would load it
-
-        traceback.print_exc()
-        raise
+    work()

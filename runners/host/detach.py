@@ -147,13 +147,9 @@ def _arrives(child: "subprocess.Popen[bytes]", command: Sequence[str]) -> bool:
     # SIGSTOP takes effect a moment later; until then the process may still exec.
     while process_state(child.pid) not in ("T", "Z", ""):
         time.sleep(0.001)
-    if _has_become(child.pid, command):
+    if command_of(child.pid)[: len(command)] == [*command]:
         os.kill(child.pid, signal.SIGCONT)
         return child.wait() == 0
     os.killpg(child.pid, signal.SIGKILL)
     child.wait()
     return child.returncode == 0
-
-
-def _has_become(pid: int, command: Sequence[str]) -> bool:
-    return command_of(pid)[: len(command)] == [*command]

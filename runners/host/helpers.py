@@ -215,10 +215,7 @@ def _become_spawned(name: str, arguments: Sequence[str | os.PathLike[str]]) -> N
 
 
 def _await_end_of(is_forked: int) -> None:
-    """Return once a helper has become its program.
-
-    Until then it has copies of our descriptors, and would hold our locks when we are gone.
-    """
+    """Return once a helper has become its program: until then it has copies of our locks."""
     while os.read(is_forked, 1):
         pass
 

@@ -286,10 +286,7 @@ def stat_fields(pid: int) -> list[str]:
 
 
 def _read(path: str) -> bytes:
-    """A file of /proc, whole, in a third of the system calls of Python's own files.
-
-    A supervisor reads those of every process when its run ends.
-    """
+    """A file of /proc, whole, in a third of the system calls of Python's own files."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         blocks = []

@@ -128,11 +128,7 @@ def mask_private_keys(text: str) -> str:
 
 
 def mask_text(text: str) -> str:
-    """`text` with everything masked that looks like a secret.
-
-    Headers, signatures, hooks, passwords in addresses, assignments, flags, and tokens of known
-    kinds.
-    """
+    """`text` with everything masked that looks like a secret."""
     text = mask_private_keys(text)
     for pattern in (_HEADER, _BEARER, _USERINFO, _URL_USER, _HOOK, _LOGIN):
         text = pattern.sub(_kept_head, text)

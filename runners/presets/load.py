@@ -174,10 +174,7 @@ def _usual_devices(values: dict[str, Any]) -> int:
 
 
 def _name_config(values: dict[str, Any], overrides: Sequence[str]) -> list[str]:
-    """Take in which configuration file is meant, as its keys are parameters; the other overrides.
-
-    `config=FILE` is short for `config.file=FILE`.
-    """
+    """Take in `config=FILE` or `config.file=FILE`, its keys are parameters; the other overrides."""
     config, others = values.get("config"), []
     for text in overrides:
         key, equals, file = text.partition("=")
@@ -222,10 +219,7 @@ def _one_shell_text(values: dict[str, Any]) -> dict[str, Any]:
 def _apply_overrides(
     values: dict[str, Any], overrides: Sequence[str], source: Diagnostics
 ) -> dict[str, ParameterValue]:
-    """Take in every override; return the former values of parameters.
-
-    WrongInput names all overrides that are not possible.
-    """
+    """Take in every override; the former values of parameters. WrongInput names all that fail."""
     mistakes = []
     defaults: dict[str, ParameterValue] = {}
     for override in overrides:

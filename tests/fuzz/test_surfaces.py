@@ -9,13 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runners.gpus.client import latest
-from runners.guard.sweep_watch import read_watch
+from runners.guard.sweep_watch import SweepWatch
 from runners.host.clock import moment_now
 from runners.lifecycle.control.prune import Criteria, prune
 from runners.lifecycle.control.trash import delete, list_deleted, undelete
 from runners.model.errors import FresnelError
 from runners.model.gpus import UNREAD, GpuReading
 from runners.places.ssh.registry import RemoteHost, RemoteRegistry
+from runners.state.decoding import read
 from runners.state.layout import StateDirectory, config_dir
 from runners.state.runs import find_runs
 from tests.fuzz import samples
@@ -99,7 +100,7 @@ def _machine(state: StateDirectory) -> None:
     remembered_theme(state)
     pinned_charts(state)
     for path in state.sweeps.glob("*.json"):
-        read_watch(path)
+        read(path, SweepWatch)
 
 
 SURFACES = (_feed, _cost, _report, _prune, _delete, _machine)

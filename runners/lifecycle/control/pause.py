@@ -86,10 +86,7 @@ def proceed(state: StateDirectory, run: Run) -> Run:
 
 
 def _signal_nodes(run: Run, directory: RunDirectory, name: str) -> None:
-    """Signal the program on all nodes of a run's Slurm job, by its step; nothing where it has one.
-
-    Raises DeniedError where Slurm does not do that.
-    """
+    """Signal the program on all nodes of a run's Slurm job, if it has several. DeniedError."""
     nodes = run.plan.spec.node if run.plan is not None else None
     if nodes is None or not nodes.by_slurm:
         return

@@ -76,10 +76,7 @@ def _read_script(program: Sequence[str], folder: Path) -> _Script | None:
 
 
 def _script_notes(program: Sequence[str], folder: Path, script: _Script | None) -> Iterator[str]:
-    """That Python finds no file to run, or what a shell's script keeps from its run.
-
-    That is a program in the background, an exit code, output.
-    """
+    """That Python finds no file to run, or what a shell's script keeps from its run."""
     path = python_script(program, folder)
     if path is not None:
         if not path.exists():

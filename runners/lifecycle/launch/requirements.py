@@ -84,10 +84,7 @@ def _holds(folder: Path, package: str) -> bool:
 def _ask(
     interpreter: Interpreter, names: tuple[str, ...], folders: Sequence[Path]
 ) -> tuple[str, ...]:
-    """Those of `names` that the interpreter does not find; none when it cannot be asked.
-
-    Asked again only when something was installed or removed since.
-    """
+    """Those of `names` that it does not find, asked once while `folders` stay; else none."""
     path = interpreter.environment.get("PYTHONPATH", "")
     key = (interpreter.path, names, path, *(folder.stat().st_mtime_ns for folder in folders))
     if key not in _answers:

@@ -56,7 +56,10 @@ def rule_of(spec: RunSpec, folder: Path | None = None) -> ResumeRule | None:
     """How `spec` goes on: as it says, else by the flag of its command; None where unknown."""
     if spec.resume is None and spec.restart.arguments:
         return ResumeRule("", spec.restart.arguments)
-    return spec.resume or resume_rule(spec, folder or Path.cwd())
+    if spec.resume is not None:
+        return spec.resume
+    flag = resume_flag(spec, folder or Path.cwd())
+    return None if flag is None else ResumeRule("", (flag, "${checkpoint}"))
 
 
 def changes_on_resume(before: RunSpec, after: RunSpec, devices: tuple[int, int]) -> tuple[str, ...]:
@@ -100,12 +103,6 @@ def resume_flag(spec: RunSpec, folder: Path) -> str | None:
         return None
     found = {_name_of(flag): flag for flag in _flags_in(folder / command.script)}
     return next((found[name] for name in (*RESUMES, *LOADS) if name in found), None)
-
-
-def resume_rule(spec: RunSpec, folder: Path) -> ResumeRule | None:
-    """How a bare command goes on from a checkpoint, as a preset would say it; None: not known."""
-    flag = resume_flag(spec, folder)
-    return None if flag is None else ResumeRule("", (flag, "${checkpoint}"))
 
 
 def _name_of(flag: str) -> str:

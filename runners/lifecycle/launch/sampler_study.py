@@ -108,10 +108,7 @@ def _study(state: StateDirectory, group: str, search: Search) -> Iterator[optuna
 
 
 def _cut_torn_line(journal: Path) -> None:
-    """Remove the part of a line that a killed writer or a full disk left behind.
-
-    Something appended to it would make the whole journal unreadable.
-    """
+    """Remove the part of a line that a killed writer left: appended to, it spoils the journal."""
     with suppress(FileNotFoundError), journal.open("rb+") as file:
         content = file.read()
         whole = content.rfind(b"\n") + 1

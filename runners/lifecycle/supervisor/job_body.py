@@ -140,10 +140,7 @@ def _billed_units(job: str) -> float:
 
 
 def _note_job(run: RunDirectory) -> None:
-    """Write down when this job began, and which it is: the answer to its submission may be lost.
-
-    And for how long it has waited since its last attempt, which is not paid for.
-    """
+    """Write down which job this is, since when, and how long it waited, which is not paid for."""
     before, now = read_json(run.job) or {}, time.time()
     note = {**before, "began": now, "left": None}
     note.setdefault("first", now)

@@ -61,7 +61,7 @@ class RunProcesses:
         roots = {*marked, *([self.reaper] if self.reaper else [])}
         if self.waiter is not None:
             roots.add(self.waiter)
-        roots |= {pid for pid, ticks in self.unmarked.items() if _is(table, pid, ticks)}
+        roots |= {pid for pid, entry in table.items() if self.unmarked.get(pid) == entry.ticks}
         roots |= members_of(self.cgroup) & table.keys() if self.cgroup else set()
         if thorough:
             roots |= holders_of(self.run.run_lock, self.run.output, table)
@@ -117,16 +117,8 @@ class Marks:
         return self._known[pid]
 
 
-def _is(table: ProcessTable, pid: int, ticks: int) -> bool:
-    return pid in table and table[pid].ticks == ticks
-
-
 def _below(table: ProcessTable, roots: set[int], marks: Marks) -> set[int]:
-    """`roots` and what descends from them.
-
-    Nothing below another run's process or a helper of ours: a run launched from
-    within this one is separate.
-    """
+    """`roots` and what descends from them, but nothing below another run's process or a helper."""
     children: dict[int, list[int]] = {}
     for pid, process in table.items():
         children.setdefault(process.parent, []).append(pid)

@@ -163,7 +163,8 @@ def place_signs(
         after = max((sign - line.wall for sign in signs), default=0.0)
         if after <= _BETWEEN_LINES_S:
             return moment_after(line, max(0.0, after))
-    found = (began, line, now if _is_later(began, now) else None)
+    is_later = now.boot == began.boot and now.boot_ns is not None
+    found = (began, line, now if is_later else None)
     noted = [moment for moment in found if moment is not None]
     offsets = [moment.wall - (moment.boot_ns or 0) / 1e9 for moment in noted]
     is_one_clock = max(offsets) - min(offsets) <= _SAME_CLOCK_S
@@ -177,10 +178,6 @@ def _is_before(sign: float, began: Moment, line: Moment) -> bool:
     if 0.0 <= sign - line.wall <= _BETWEEN_LINES_S:
         return False
     return (began.boot_ns or 0) + (sign - began.wall) * 1e9 <= (line.boot_ns or 0)
-
-
-def _is_later(began: Moment, now: Moment) -> bool:
-    return now.boot == began.boot and now.boot_ns is not None
 
 
 def _last_line(run: RunDirectory, began: Moment) -> Moment | None:

@@ -107,11 +107,7 @@ class Supervisor:
     # ── adopting ──────────────────────────────────────────────────────────────────────────────────
 
     def find_attempt(self) -> Attempt | None:
-        """Take over a run whose supervisor died.
-
-        Watch its program, or continue to wait or restart in its place; one that
-        vanished is recorded as such.
-        """
+        """Take over a run whose supervisor died: watch, wait, start again, or record its end."""
         self.keeper.unobserved = not self.anew
         boot = self.record.get("boot_id", "")
         if is_held_beside(self.directory.run_lock, boot):
