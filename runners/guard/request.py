@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from typing import Any
 
 import msgspec
 
@@ -13,6 +14,7 @@ from runners.model.units import parse_duration
 WATCHABLE = ("budget_stop", "max_age", "no_run", "idle")
 _LENGTHS = ("max_age", "no_run", "idle", "countdown", "warm_up")
 _MAY_BE_NOTHING = ("countdown", "warm_up")
+_AS_GIVEN = ("warn_command", "end_command", "webhook", "destroys")
 
 
 class GuardRequest(msgspec.Struct, frozen=True):
@@ -41,14 +43,9 @@ def spell_length(seconds: float) -> str:
 def request_of(rule: GuardRule) -> GuardRequest:
     """The words that make this rule."""
     seconds = {part: getattr(rule, f"{part}_s") for part in _LENGTHS}
-    return GuardRequest(
-        budget_stop=rule.budget_stop or "",
-        warn_command=rule.warn_command,
-        end_command=rule.end_command,
-        webhook=rule.webhook,
-        destroys=rule.destroys,
-        **{part: "" if seconds[part] is None else spell_length(seconds[part]) for part in _LENGTHS},
-    )
+    given: dict[str, Any] = {part: getattr(rule, part) for part in _AS_GIVEN}
+    given |= {part: "" if lasts is None else spell_length(lasts) for part, lasts in seconds.items()}
+    return GuardRequest(budget_stop=rule.budget_stop or "", **given)
 
 
 def request_flags(request: GuardRequest) -> list[str]:
@@ -77,6 +74,7 @@ def rule_from(
         part: length_of(named(part), getattr(request, part), part in _MAY_BE_NOTHING)
         for part in _LENGTHS
     }
+    lengths |= {part: lengths[part] or 0.0 for part in _MAY_BE_NOTHING}
     if not any(getattr(request, part) for part in WATCHABLE):
         watchable = ", ".join(named(part) for part in WATCHABLE)
         raise WrongInput(
@@ -97,15 +95,8 @@ def rule_from(
         )
     return new_rule(
         budget_stop=_budget(named("budget_stop"), request.budget_stop, budget),
-        max_age_s=lengths["max_age"],
-        no_run_s=lengths["no_run"],
-        idle_s=idle,
-        countdown_s=lengths["countdown"] or 0.0,
-        warm_up_s=lengths["warm_up"] or 0.0,
-        warn_command=request.warn_command,
-        end_command=request.end_command,
-        webhook=request.webhook,
-        destroys=request.destroys,
+        **{f"{part}_s": seconds for part, seconds in lengths.items()},
+        **{part: getattr(request, part) for part in _AS_GIVEN},
     )
 
 

@@ -162,18 +162,10 @@ def _with_folder(value: Any, folder: str) -> Any:
 
 def gpu_keys(request: GpuRequest) -> Any:
     """A wish for GPUs as a preset says it."""
-    keys: dict[str, Any] = {}
+    keys: dict[str, Any] = msgspec.to_builtins(request)
+    keys.pop("explicit", None)  # that a person chose is no part of a preset
     if request.ids:
         keys["ids"] = ",".join(request.ids)
     else:
-        keys["count"] = request.count
-    if request.required:
-        keys["required"] = True
-    for name in ("memory", "model"):
-        if getattr(request, name):
-            keys[name] = getattr(request, name)
-    if request.share_memory:
-        keys["share"] = {"memory": request.share_memory}
-    if request.foreign:
-        keys["allow_foreign"] = True
+        keys = {"count": request.count, **keys}
     return keys["count"] if keys.keys() == {"count"} else keys

@@ -43,12 +43,6 @@ class JobNote(msgspec.Struct, frozen=True):
     remark: _Text = ""
     """What the site's rules said when it was submitted."""
 
-    def numbered(self, number: str) -> "JobNote":
-        """The note, once Slurm has given the submission its number."""
-        return msgspec.structs.replace(
-            self, id=number if self.task is None else f"{number}_{self.task}"
-        )
-
 
 class JobRow(msgspec.Struct, frozen=True):
     """A job as squeue shows it: state and reason in Slurm's words, times in unix seconds.
@@ -106,8 +100,9 @@ def number_job(run: RunDirectory, note: JobNote, number: str, remark: str = "") 
     On a full disk the job, which Slurm has by then, is found by its name.
     """
     if number:
+        own = number if note.task is None else f"{number}_{note.task}"
         with suppress(OSError):
-            write_job(run, msgspec.structs.replace(note, remark=remark).numbered(number))
+            write_job(run, msgspec.structs.replace(note, remark=remark, id=own))
 
 
 def read_table(state: StateDirectory) -> tuple[JobTable, dict[str, JobRow]]:

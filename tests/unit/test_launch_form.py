@@ -242,6 +242,20 @@ def test_a_saved_preset_loads_as_what_was_in_the_form(tmp_path: Path) -> None:
     assert _resolved(save_preset(wanted, "mine", overwrite=True)).priority == 3
 
 
+def test_a_saved_preset_keeps_what_its_own_says_of_gpus(tmp_path: Path) -> None:
+    wishes = (
+        "{count: 2, required: true, memory: 40G, model: H100, share: {memory: 20G}, last: true}"
+    )
+    (tmp_path / "p.yaml").write_text(PRESET.replace("gpus: 2", f"gpus: {wishes}"))
+    before = load_preset(tmp_path / "p.yaml")
+    draft = RunDraft.of(before)
+    for typed in ("4-5", "3"):
+        draft.gpus = typed
+        saved = _resolved(save_preset(draft.spec(), "mine", overwrite=True)).gpus
+        assert before.gpus.chosen(saved) == msgspec.structs.replace(saved, explicit=True)
+        assert (saved.count, saved.ids) == (draft.request().count, draft.request().ids)
+
+
 def test_a_saved_command_runs_the_same_words(tmp_path: Path) -> None:
     draft = own("python train.py '${x}' 3")
     saved = _resolved(save_preset(draft.spec(), "cmd"))

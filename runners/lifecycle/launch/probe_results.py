@@ -111,13 +111,10 @@ def probe_notes(
     found = probe_of(state, spec, gpus, processes)
     if found is None:
         return ()
-    value = next(
-        (parameter.value for parameter in spec.parameters if parameter.name == found.parameter),
-        None,
-    )
+    value = spec.count_in(found.parameter)
     made_up = " (simulated)" if any(gpu.simulated for gpu in gpus) else ""
     peak = f", {gib_text(found.memory)} at its peak{made_up}" if found.memory else ""
     text = f"a probe found that {found.parameter}={found.batch} fits at most{peak}"
     tried = [step.batch for step in found.steps if not step.fits]
-    too_large = isinstance(value, int) and bool(tried) and value >= min(tried)
+    too_large = value is not None and bool(tried) and value >= min(tried)
     return (f"{text}: {value} will run out of memory" if too_large else text,)

@@ -14,7 +14,7 @@ from runners.lifecycle.supervisor.pollers import NEVER
 from runners.lifecycle.supervisor.stop_escalation import StopEscalation
 from runners.lifecycle.supervisor.wakeup import LIMIT_NEAR, WakeupLoop
 from runners.model.endings import Ending, EndingCause, JobEnd
-from runners.state.records import IntentFields
+from runners.state.records import intent_fields
 
 _LOOKS_EVERY_S = 1.0
 _ASKED_WITHIN_S = 8.0
@@ -61,7 +61,8 @@ class JobWatch:
             # The ladder first: Slurm's patience is short, and its answers may take a while.
             self._has_begun = True
             if self._stop.read() is None:
-                self._stop.request(job_intent(self._job.id, number, gone))
+                asked = intent_fields({"time": time.time(), "by": "Slurm", "force": gone})
+                self._stop.request({**asked, "ending": job_ending(self._job.id, {}, number)})
             return 0.0
         self._is_over = True
         answer = ask_slurm(self._job.id)
@@ -89,18 +90,6 @@ def answer_of(helper: str, *arguments: str, within_s: float) -> dict[str, Any]:
         answer = json.loads(helpers.run(helper, *arguments, within_s=within_s)[1])
         return answer if isinstance(answer, dict) else {}
     return {}
-
-
-def job_intent(job: str, number: int, force: bool) -> IntentFields:
-    """The request to stop a run because its job ends."""
-    return {
-        "time": time.time(),
-        "by": "Slurm",
-        "requests": 1,
-        "force": force,
-        "ending": job_ending(job, {}, number),
-        "deadline": None,
-    }
 
 
 def job_ending(job: str, answer: dict[str, Any], number: int = 0) -> Ending:
