@@ -26,6 +26,7 @@ from tui.cli.completion import _parsers
             "fresnel-tui launch --name x -- torchrun --nproc_per_node=2 train.py",
         ),
         ("plan exampel", 3, "example"),
+        (f"plan {'x' * 300}", 3, "presets: "),
         ("lst", 2, "did you mean `list`"),
         ("train.py --epochs 3", 2, "fresnel-tui launch -- python train.py --epochs 3"),
         ("example", 2, "fresnel-tui launch example"),

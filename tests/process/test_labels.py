@@ -131,6 +131,8 @@ def test_a_queued_run_gets_another_priority_or_is_cancelled(
         refused = cli.run(*words, exits=2).stderr
         assert f"{holder.id} {NOT_QUEUED}: it is {State.RUNNING}" in refused
     assert cli.status(holder)["state"] == "running"
+    fourth = cli.launch("--gpus", "1", "--", "sleep", "600")
+    assert fourth.id in cli.run("cancel", fourth.id, holder.id, exits=2).stderr
     ended = cli.json("cancel", first.id)
     assert (ended["state"], ended["started"]) == ("cancelled", None)
     cancelled = {"cause": EndingCause.CANCELLED, "by": user_name()}

@@ -3,7 +3,6 @@
 import argparse
 from collections.abc import Sequence
 from importlib import import_module
-from pathlib import Path
 
 from runners import __version__
 from runners.model.errors import WrongInput
@@ -160,10 +159,12 @@ def _first_positional(parser: CommandParser, argv: Sequence[str]) -> int | None:
 def _is_program_like(word: str) -> bool:
     import shutil
 
+    from runners.host.files import is_file
+
     if word.endswith((".yaml", ".yml")):
         return False
     known = word.endswith(_SCRIPTS) or word in _STARTERS
-    return known or Path(word).is_file() or shutil.which(word) is not None
+    return known or is_file(word) or shutil.which(word) is not None
 
 
 def _unknown(argv: Sequence[str]) -> WrongInput:

@@ -52,15 +52,14 @@ def run_cancel(arguments: argparse.Namespace) -> None:
 
     problem = do_each(runs, take_out)
     ended = [wait_until_ended(state, run.id) for run in cancelled]
+    for run in ended:
+        echo(f"{run.id} {run.state}: {run.reason}")
+    if not runs:
+        echo("the queue is empty")
     if problem is not None:
         raise problem
     if arguments.json:
         print_json_of_runs([to_json(view_run(run)) for run in ended], runs.is_one)
-    else:
-        for run in ended:
-            echo(f"{run.id} {run.state}: {run.reason}")
-        if not ended:
-            echo("the queue is empty")
 
 
 def _queued(state: StateDirectory) -> NamedRuns:
