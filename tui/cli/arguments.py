@@ -120,10 +120,11 @@ def overall_help() -> str:
     panel = argparse.ArgumentParser(add_help=False, usage=argparse.SUPPRESS)
     group = panel.add_argument_group("panel options")
     add_panel_options(group)
-    from tui.cli.topics import topic_list
+    from tui.cli.topics import topics
 
     parts.append(panel.format_help().strip() + "\n")
-    return "\n".join([*parts, _EXAMPLES, _EXIT_CODES, topic_list()])
+    pages = f"`fresnel-tui help TOPIC` prints a page: {', '.join(topics())}\n"
+    return "\n".join([*parts, _EXAMPLES, _EXIT_CODES, pages])
 
 
 def dashes_hint(name: str, argv: Sequence[str], command: Sequence[str] | None) -> str:
@@ -173,12 +174,9 @@ def _unknown(argv: Sequence[str]) -> WrongInput:
     word, usage = argv[0], "usage: fresnel-tui COMMAND [options]\n"
     if word.startswith("-"):
         return UsageError(f"no flag {word} before a command", "fresnel-tui --help", usage)
-    hint = f"it is a preset: fresnel-tui launch {word}" if word in _preset_names() else ""
+    presets = {path.stem for folder in preset_folders() for path in folder.glob("*.y*ml")}
+    hint = f"it is a preset: fresnel-tui launch {word}" if word in presets else ""
     if word.endswith(_SCRIPTS):
         hint = dashes_hint("launch", argv, None)
     hint = hint or did_you_mean(word, [*COMMANDS, *ALIASES]) or dashes_hint("launch", argv, None)
     return UsageError(f"no command `{word}`", hint or "`fresnel-tui --help` lists them", usage)
-
-
-def _preset_names() -> set[str]:
-    return {path.stem for folder in preset_folders() for path in folder.glob("*.y*ml")}

@@ -34,7 +34,7 @@ _ENDING = {
     "wait": Command("stop", "wait until runs have ended; the worst ending is the exit code"),
     "cancel": Command("queue", "take queued runs out of the queue"),
     "priority": Command("queue", "change or show the priority of a queued run"),
-    "extend": Command("extend", "raise the time limit of a run's Slurm job, where that is allowed"),
+    "extend": Command("queue", "raise the time limit of a run's Slurm job, where that is allowed"),
     "drain": Command("stop", "let running jobs finish and no new ones start"),
 }
 _LOOKING = {

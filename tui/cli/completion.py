@@ -16,7 +16,7 @@ from runners.gpus.client import latest
 from runners.model.course import RunEnd
 from runners.model.errors import FresnelError, WrongInput
 from runners.model.run import Run
-from runners.model.spec import RunSpec
+from runners.model.spec import CheckGroup, RunSpec
 from runners.model.states import State
 from runners.state.labels_file import read_labels
 from runners.state.layout import StateDirectory, preset_folders
@@ -193,14 +193,6 @@ def _offer_tags(prefix: str, arguments: argparse.Namespace) -> Offers:
     return dict.fromkeys((tag for tag in dict.fromkeys(tags) if tag not in given), "")
 
 
-def _offer_commands(prefix: str, arguments: argparse.Namespace) -> Offers:
-    return {name: entry.summary for name, entry in COMMANDS.items() if entry.json}
-
-
-def _offer_rules(prefix: str, arguments: argparse.Namespace) -> Offers:
-    return {"median": "worse than the median of the others so far"}
-
-
 def _about(run: Run) -> str:
     return f"{run.name} {run.state}"
 
@@ -254,7 +246,9 @@ def _offer_settings(prefix: str, arguments: argparse.Namespace) -> Offers:
             f"{name}=": f"{parameter.value}{parameter.help and ': '}{parameter.help}"
             for name, parameter in parameters.items()
         }
-        return {**own, **_offer_keys(prefix, arguments)}
+        # Those of a preset once the beginning of one is typed: there are many.
+        keys = _keys_at(prefix, arguments) if prefix else []
+        return {**own, **{f"{known.name}=": known.description for known in keys}}
     if key not in parameters:
         return {
             f"{key}={choice}": ""
@@ -273,12 +267,6 @@ def _offer_settings(prefix: str, arguments: argparse.Namespace) -> Offers:
         for value in values
         if not isinstance(value, tuple)
     }
-
-
-def _offer_keys(prefix: str, arguments: argparse.Namespace) -> Offers:
-    """`KEY=` for the keys of a preset, once the beginning of one is typed: there are many."""
-    keys = _keys_at(prefix, arguments) if prefix else []
-    return {f"{known.name}=": known.description for known in keys}
 
 
 def _keys_at(prefix: str, arguments: argparse.Namespace) -> "list[DeclaredKey]":
@@ -339,12 +327,6 @@ def _offer_hosts(prefix: str, arguments: argparse.Namespace) -> Offers:
     return {host.name: host.address for host in RemoteRegistry(StateDirectory()).all()}
 
 
-def _offer_checks(prefix: str, arguments: argparse.Namespace) -> Offers:
-    from runners.model.spec import CheckGroup
-
-    return dict.fromkeys(get_args(CheckGroup), "")
-
-
 def _offer_remedies(prefix: str, arguments: argparse.Namespace) -> Offers:
     from runners.diagnosis.remedy_names import REMEDIES
 
@@ -360,11 +342,11 @@ _OFFERS: dict[str, Callable[[str, argparse.Namespace], Offers]] = {
     "NAME|USD": _offer_prices,
     "IDS": _offer_gpus,
     "HOST": _offer_hosts,
-    "CHECKS": _offer_checks,
+    "CHECKS": lambda *_: dict.fromkeys(get_args(CheckGroup), ""),
     "REMEDY": _offer_remedies,
     "DELETED": _offer_deleted,
     "TAG": _offer_tags,
-    "COMMAND": _offer_commands,
-    "median[:METRIC]": _offer_rules,
+    "COMMAND": lambda *_: {name: entry.summary for name, entry in COMMANDS.items() if entry.json},
+    "median[:METRIC]": lambda *_: {"median": "worse than the median of the others so far"},
 }
 """By what a command's help calls the argument."""

@@ -102,7 +102,10 @@ def _once(
 
 
 def _fetch(ssh: Ssh, arguments: argparse.Namespace, to: Path) -> list[FetchedRun]:
-    names = list(arguments.runs) or _unfetched(ssh)
+    names = (
+        list(arguments.runs)
+        or _patiently(lambda: remote_json(ssh, ["fetched"], Unfetched)).unfetched
+    )
     if not names:
         echo(f"everything on {ssh.host.name} is fetched")
         return []
@@ -112,7 +115,12 @@ def _fetch(ssh: Ssh, arguments: argparse.Namespace, to: Path) -> list[FetchedRun
     for manifest in manifests.runs:
         with progress_line(copier, manifest.run):
             result = fetch_run(ssh, copier, manifest, to, arguments.checkpoints, echo)
-        _keep_curves(ssh, result)
+        # Every value of every metric, as the machine there reads them.
+        curves = _patiently(
+            lambda run=result.run: remote_output(ssh, ["metrics", run, "--csv"])  # type: ignore[misc]
+        )
+        if not curves.exit_code and curves.output:
+            replace(result.folder / CURVES, curves.output)
         fetched.append(result)
         _print_result(result, is_repeated=arguments.every is not None)
         if not result.is_live and arguments.checkpoints != "none":
@@ -127,20 +135,9 @@ def _fetch(ssh: Ssh, arguments: argparse.Namespace, to: Path) -> list[FetchedRun
     return fetched
 
 
-def _unfetched(ssh: Ssh) -> list[str]:
-    return _patiently(lambda: remote_json(ssh, ["fetched"], Unfetched)).unfetched
-
-
 def _patiently(ask: Callable[[], T]) -> T:
     """Ask again after a line that broke: none of these questions is done twice."""
     return retry(ask, notify=echo, pauses_s=FIRST_PAUSES_S)
-
-
-def _keep_curves(ssh: Ssh, result: FetchedRun) -> None:
-    """Every value of every metric, as the machine there reads them."""
-    done = _patiently(lambda: remote_output(ssh, ["metrics", result.run, "--csv"]))
-    if not done.exit_code and done.output:
-        replace(result.folder / CURVES, done.output)
 
 
 def _print_result(result: FetchedRun, is_repeated: bool) -> None:

@@ -11,7 +11,7 @@ import msgspec
 
 from runners.gpus.client import announce_reader, is_stale, latest, read_gpus
 from runners.host.clock import local_time
-from runners.model.gpus import GpuReading, GpuSnapshot
+from runners.model.gpus import GpuReading, GpuSnapshot, HostSnapshot
 from runners.scheduling.allocation import obstacle
 from runners.state.layout import StateDirectory
 from runners.state.leases import Lease, held_leases
@@ -51,7 +51,7 @@ def run_gpus(arguments: argparse.Namespace) -> None:
         echo(f"GPUs: {reading.problem}")
     elif not reading.gpus and not arguments.host:
         cluster = "; `gpus --slurm` shows its cluster's" if which("sbatch") else ""
-        echo(f"no GPU here; {_host_text(reading)}; runs use the CPU{cluster}")
+        echo(f"no GPU here; {host_text(reading.cpu)}; runs use the CPU{cluster}")
 
 
 def reading_json(reading: GpuReading, leases: dict[str, list[Lease]]) -> dict[str, Any]:
@@ -107,7 +107,7 @@ def _watched(state: StateDirectory, reading: GpuReading, as_json: bool) -> None:
         text = json.dumps(reading_json(reading, leases), ensure_ascii=False)
         print(safe_json(text), flush=True)
         return
-    print(f"{local_time(reading.time, '%H:%M:%S')} {reading.host} · {_host_text(reading)}")
+    print(f"{local_time(reading.time, '%H:%M:%S')} {reading.host} · {host_text(reading.cpu)}")
     if reading.problem:
         print(f"GPUs: {reading.problem}")
     print_reading(reading, leases, False)
@@ -118,7 +118,7 @@ def print_reading(reading: GpuReading, leases: dict[str, list[Lease]], host: boo
     """Print a reading as a table, with a line about the host if wanted."""
     if host:
         print(
-            f"{reading.host}: {_host_text(reading)}; GPUs by {reading.backend}, driver "
+            f"{reading.host}: {host_text(reading.cpu)}; GPUs by {reading.backend}, driver "
             f"{reading.driver or DASH}"
         )
     if reading.job:
@@ -129,8 +129,8 @@ def print_reading(reading: GpuReading, leases: dict[str, list[Lease]], host: boo
         )
 
 
-def _host_text(reading: GpuReading) -> str:
-    cpu = reading.cpu
+def host_text(cpu: HostSnapshot) -> str:
+    """How busy a host is, in one line."""
     return (
         f"CPU {percent(cpu.cpu_percent)} of {cpu.cpu_count or DASH} cores, "
         f"memory {memory(cpu.memory_used)} of {memory(cpu.memory_total)}"

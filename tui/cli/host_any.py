@@ -39,25 +39,18 @@ _POLL_S = 0.1
 _CONNECTS_WITHIN_S = 10.0
 _OURS = ("--wait", "--follow", "--json")
 """Flags that are meant for the command here."""
-DONE_WITH = ("launch", "plan", "list", "cancel")
-"""What can be done with launches that have no machine yet."""
 
 
 def run_anywhere(arguments: argparse.Namespace) -> int:
     """Launch or plan on one of the machines; list or cancel what waits for one."""
     name = arguments.command_name
-    if name == "launch":
-        return _launch(arguments)
-    if name == "plan":
-        return _plan(arguments)
-    if name == "list":
-        return _list(arguments)
-    if name == "cancel":
-        return _cancel(arguments)
-    raise WrongInput(
-        f"--host {arguments.host}: {name} is done on a machine that is named",
-        f"--host any goes with {', '.join(DONE_WITH)}",
-    )
+    known = {"launch": _launch, "plan": _plan, "list": _list, "cancel": _cancel}
+    if name not in known:
+        raise WrongInput(
+            f"--host {arguments.host}: {name} is done on a machine that is named",
+            f"--host any goes with {', '.join(known)}",
+        )
+    return known[name](arguments)
 
 
 def _set_up(registry: RemoteRegistry, where: str) -> list[str]:

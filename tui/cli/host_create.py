@@ -49,7 +49,11 @@ def create_host(arguments: argparse.Namespace) -> None:
             ssh = _rent(registry, name, arguments)
             ssh, facts = _finish(ssh, time.monotonic() + arguments.within)
         except (FresnelError, KeyboardInterrupt):
-            _remind(registry, name)
+            if name in registry.names() and read_rental(registry, name) is not None:
+                echo(
+                    f"⚠ {name} may be billed: `fresnel-tui host create {name}` goes on, "
+                    f"`fresnel-tui host end {name}` ends it"
+                )
             raise
     if arguments.json:
         print_json(facts)
@@ -201,12 +205,3 @@ def _ending(rental: Rental) -> str:
     if rental.stage is CreationStage.DONE:
         return "has succeeded"
     return "was interrupted: whether it rented anything is not known"
-
-
-def _remind(registry: RemoteRegistry, name: str) -> None:
-    """Say that a machine is known, and perhaps paid for."""
-    if name in registry.names() and read_rental(registry, name) is not None:
-        echo(
-            f"⚠ {name} may be billed: `fresnel-tui host create {name}` goes on, "
-            f"`fresnel-tui host end {name}` ends it"
-        )

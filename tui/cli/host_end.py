@@ -5,7 +5,6 @@ import subprocess
 import sys
 from contextlib import suppress
 from decimal import Decimal
-from typing import NamedTuple
 
 import msgspec
 
@@ -36,13 +35,6 @@ class _Run(msgspec.Struct, frozen=True):
     ended: float | str | None
 
 
-class _LeftBehind(NamedTuple):
-    """What would be lost with the machine: its live runs, and ended ones that are not fetched."""
-
-    live: list[str]
-    unfetched: list[str]
-
-
 def end_host(arguments: argparse.Namespace) -> int:
     """Refuse while something is needed there; keep its ledger; run what destroys it; forget it.
 
@@ -55,7 +47,8 @@ def end_host(arguments: argparse.Namespace) -> int:
     refuse_while_created(registry, host.name)
     if host.command:
         try:
-            _take_stock(state, ssh, arguments.anyway)
+            refuse_while_needed(ssh, arguments.anyway)
+            refresh_account(state, ssh)
         except FresnelError as error:
             if not arguments.anyway or isinstance(error, _Needed):
                 raise
@@ -67,10 +60,11 @@ def end_host(arguments: argparse.Namespace) -> int:
     if ended:
         _close_books(state, ssh)
     elif not command:
+        anyway = "" if read_rental(registry, host.name) is None else " --anyway"
         echo(
             f"nothing was ended: no --end-command. Destroy it at the provider, or remove what is "
             f"left there (`fresnel-tui host clean {host.name}`), then "
-            f"`fresnel-tui host remove {host.name}{_anyway(registry, host.name)}`"
+            f"`fresnel-tui host remove {host.name}{anyway}`"
         )
     total = _total(state, host.name)
     if ended:
@@ -86,26 +80,15 @@ def end_host(arguments: argparse.Namespace) -> int:
     return ExitCode.DONE if ended or not command else ExitCode.RUN_FAILED
 
 
-def _anyway(registry: RemoteRegistry, name: str) -> str:
-    """The flag without which a machine that was created from here is not forgotten."""
-    return "" if read_rental(registry, name) is None else " --anyway"
-
-
 class _Needed(DeniedError):
     """Something on the machine is needed still."""
 
 
-def _take_stock(state: StateDirectory, ssh: Ssh, anyway: bool) -> None:
-    """Take its ledger in, and name what would be lost with it; _Needed unless that is `anyway`."""
-    refuse_while_needed(ssh, anyway)
-    refresh_account(state, ssh)
-
-
 def refuse_while_needed(ssh: Ssh, anyway: bool) -> None:
     """Name the runs that live there or are not fetched. DeniedError unless that is `anyway`."""
-    name, left = ssh.host.name, _left_behind(ssh)
-    live = f"{len(left.live)} live on {name}: {', '.join(left.live)}" if left.live else ""
-    unfetched = f"not fetched from {name}: {', '.join(left.unfetched)}" if left.unfetched else ""
+    name, (running, left) = ssh.host.name, _left_behind(ssh)
+    live = f"{len(running)} live on {name}: {', '.join(running)}" if running else ""
+    unfetched = f"not fetched from {name}: {', '.join(left)}" if left else ""
     if live and not anyway:
         raise _Needed(live, f"fresnel-tui stop --all --wait --host {name}")
     if unfetched and not anyway:
@@ -117,7 +100,8 @@ def refuse_while_needed(ssh: Ssh, anyway: bool) -> None:
         echo(f"⚠ {problem}: left behind")
 
 
-def _left_behind(ssh: Ssh) -> _LeftBehind:
+def _left_behind(ssh: Ssh) -> tuple[list[str], list[str]]:
+    """The live runs there, and the ended ones that are not fetched."""
     runs = remote_json(ssh, ["list"], list[_Run])
     live = [
         run.id
@@ -125,7 +109,7 @@ def _left_behind(ssh: Ssh) -> _LeftBehind:
         if run.ended is None and run.state not in ("unseen", "lost", "failed")
     ]
     answer = remote_json(ssh, ["fetched"], Unfetched)
-    return _LeftBehind(live, [*answer.unfetched, *answer.removed])
+    return live, [*answer.unfetched, *answer.removed]
 
 
 def _close_books(state: StateDirectory, ssh: Ssh) -> None:

@@ -93,7 +93,9 @@ def run_patiently(
     launches = name == "launch"
     tries = LAUNCH_TRIES_S if launches else _TRIES_S
     request = (os.environ.get(REQUEST) or new_request_name()) if launches else ""
-    sent, environment = False, {**_shown_as(), **secrets}
+    # What a command there should know of the terminal here.
+    columns = os.environ.get("COLUMNS")
+    sent, environment = False, {**({"COLUMNS": columns} if columns else {}), **secrets}
     for turn, pause in enumerate((*tries, None)):
         printed = RemotePrinter(
             ssh.host.name,
@@ -186,12 +188,6 @@ def remote_json(ssh: Ssh, command: Sequence[str], kind: type[T]) -> T:
         return msgspec.json.decode(done.output, type=kind)
     except (ValueError, RecursionError, OverflowError) as error:
         raise not_understood(ssh.host.name, f"{command[0]}: {error}") from None
-
-
-def _shown_as() -> dict[str, str]:
-    """What a command there should know of the terminal here."""
-    columns = os.environ.get("COLUMNS")
-    return {"COLUMNS": columns} if columns else {}
 
 
 def _with_terminal(ssh: Ssh, command: list[str]) -> NoReturn:

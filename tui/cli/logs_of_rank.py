@@ -5,6 +5,8 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
+
 from runners.host.files import open_binary
 from runners.lifecycle.control.wait import wait_until_ended
 from runners.model.errors import ExitCode, NotFound
@@ -27,9 +29,7 @@ def list_ranks(state: StateDirectory, run: Run, arguments: argparse.Namespace) -
     first = verdict.rank if verdict is not None else None
     ranks = rank_overview(state.run(run.id), run.is_live, first)
     if arguments.json:
-        print_json(
-            [{name: getattr(entry, name) for name in entry.__struct_fields__} for entry in ranks]
-        )
+        print_json(msgspec.to_builtins(ranks))
     elif ranks:
         headings = ("rank", "pid", "now", "last line", "", "remark")
         print_table(headings, [_row(entry) for entry in ranks])

@@ -7,6 +7,8 @@ import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import msgspec
+
 from runners.cost.cost_reader import costs_of
 from runners.cost.meter import Meter, read_meter
 from runners.cost.run_costs import Costs
@@ -22,9 +24,9 @@ from runners.state.layout import StateDirectory
 from runners.state.leases import held_leases
 from runners.state.runs import list_runs
 from runners.watch.metrics.judging import validation_metric
-from tui.cli.gpus import print_reading, reading_json
+from tui.cli.gpus import host_text, print_reading, reading_json
 from tui.cli.output import control, print_json, print_pairs, print_table
-from tui.views.format import DASH, dollars, duration, memory, metric, percent, size
+from tui.views.format import DASH, dollars, duration, metric, size
 from tui.views.health.health_text import health_remark
 from tui.views.log_lines import last_lines
 from tui.views.money.money_text import meter_json, session_pairs
@@ -94,7 +96,7 @@ def disks_of(view: RunView) -> list[dict[str, Any]]:
 def _json(state: StateDirectory, glance: _Glance) -> dict[str, Any]:
     views, meter, costs, reading, host, lines = glance
     value = reading_json(reading, held_leases(state))
-    value["cpu"] = {name: getattr(host, name) for name in host.__struct_fields__}
+    value["cpu"] = msgspec.to_builtins(host)
     value["session"] = None if costs.session is None else meter_json(meter, costs.session)
     value["runs"] = [
         to_json(view)
@@ -112,11 +114,8 @@ def _print(state: StateDirectory, glance: _Glance) -> None:
         print("no session")
     else:
         print_pairs(session_pairs(meter, costs.session, costs.now, read_guard(state)))
-    print(
-        f"CPU {percent(host.cpu_percent)} of {host.cpu_count or DASH} cores, memory "
-        f"{memory(host.memory_used)} of {memory(host.memory_total)}, disk "
-        f"{size(host.disk_free)} free of {size(host.disk_total)}"
-    )
+    free = f"{size(host.disk_free)} free of {size(host.disk_total)}"
+    print(f"{host_text(host)}, disk {free}")
     if reading.problem:
         print(f"GPUs: {reading.problem}")
     print()

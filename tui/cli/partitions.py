@@ -2,6 +2,7 @@
 
 import time
 from collections import Counter
+from contextlib import suppress
 
 import msgspec
 
@@ -32,7 +33,10 @@ def run_partitions(state: StateDirectory, watch: bool, as_json: bool) -> None:
         hint = "`sinfo` shows whether it answers"
         raise DeniedError(f"Slurm says nothing of its GPUs: {problem.message}", hint) from None
     table = refresh(state)
-    proposed, budgets = settings_text(proposed_keys(found)), _budgets()
+    proposed = settings_text(proposed_keys(found))
+    budgets: tuple[AccountBudget, ...] = ()
+    with suppress(SlurmSilent, SlurmRefused):  # accounting is off, or does not answer
+        budgets = account_budgets()
     is_set_up = read_settings().slurm != Settings().slurm
     if as_json:
         print_json(
@@ -59,14 +63,6 @@ def run_partitions(state: StateDirectory, watch: bool, as_json: bool) -> None:
         echo(f"settings.yaml could say once for all presets: {proposed}")
     if table.problem:
         echo(f"own jobs are not known now: {table.problem}")
-
-
-def _budgets() -> tuple[AccountBudget, ...]:
-    """What is left on one's accounts; nothing where accounting is off, or does not answer."""
-    try:
-        return account_budgets()
-    except (SlurmSilent, SlurmRefused):
-        return ()
 
 
 def _own(row: PartitionGpus, table: JobTable) -> tuple[int, int]:

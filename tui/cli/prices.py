@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from runners.cost.price_update import PriceUpdate, update_prices
+from runners.cost.price_update import update_prices
 from runners.cost.prices import PriceEntry, choose_price, list_prices, parse_rate
 from runners.cost.rates import price_age
 from tui.cli.output import echo, print_json, print_table
@@ -19,7 +19,11 @@ def run_prices(arguments: argparse.Namespace) -> None:
         if arguments.json:
             print_json(msgspec.to_builtins(done))
         else:
-            echo(_update_text(done))
+            kept = f"; the list before is kept as {done.kept}" if done.kept else ""
+            echo(
+                f"{done.prices} prices, the oldest of {done.oldest}: {len(done.added)} new, "
+                f"{len(done.changed)} changed{kept}"
+            )
         return
     entries = list_prices()
     if arguments.json:
@@ -54,11 +58,3 @@ def _age(entry: PriceEntry) -> str:
 
 def _json(entry: PriceEntry) -> dict[str, Any]:
     return {**msgspec.structs.asdict(entry), "age": _age(entry) or None}
-
-
-def _update_text(done: PriceUpdate) -> str:
-    kept = f"; the list before is kept as {done.kept}" if done.kept else ""
-    return (
-        f"{done.prices} prices, the oldest of {done.oldest}: {len(done.added)} new, "
-        f"{len(done.changed)} changed{kept}"
-    )

@@ -1,4 +1,4 @@
-"""`priority` and `cancel`."""
+"""`priority`, `cancel` and `extend`."""
 
 import argparse
 
@@ -12,6 +12,7 @@ from runners.state.codec import read_waits
 from runners.state.layout import StateDirectory
 from runners.state.runs import NamedRuns, find_run, find_runs, list_runs
 from tui.cli.output import do_each, echo, print_json, print_json_of_runs
+from tui.views.format import duration
 from tui.views.runs.run_json import to_json
 from tui.views.runs.run_view import view_run
 
@@ -60,6 +61,20 @@ def run_cancel(arguments: argparse.Namespace) -> None:
         raise problem
     if arguments.json:
         print_json_of_runs([to_json(view_run(run)) for run in ended], runs.is_one)
+
+
+def run_extend(arguments: argparse.Namespace) -> None:
+    """Ask Slurm to let a run's job run so much longer."""
+    from runners.lifecycle.control.job_limit import raise_limit  # clusters only
+
+    state = StateDirectory()
+    tend(state)
+    run = find_run(state, arguments.run)
+    limit_s = raise_limit(state, run, arguments.time)
+    if arguments.json:
+        print_json({"id": run.id, "limit_s": limit_s})
+    else:
+        echo(f"{run.id}: " + (f"limit {duration(limit_s)}" if limit_s else "Slurm has taken it"))
 
 
 def _queued(state: StateDirectory) -> NamedRuns:

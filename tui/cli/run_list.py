@@ -42,8 +42,11 @@ def run_list(arguments: argparse.Namespace) -> None:
     state = StateDirectory()
     tend(state)
     ids = list_run_ids(state)
-    if _asks(arguments) or arguments.all:
-        rows, costs, more = _chosen(state, ids, arguments)
+    searched = [f'"{name}:{value}"' for name in _TEXTS if (value := getattr(arguments, name))]
+    # To be searched or sorted, all of them are looked at.
+    if arguments.find or arguments.sort or searched or arguments.all:
+        words = " ".join(word for word in (*arguments.find, *searched) if word)
+        rows, costs, more = _chosen(state, ids, words, arguments)
     else:
         rows, costs = _newest(state, ids, arguments)
         more = len(ids) - len(rows)
@@ -77,11 +80,6 @@ def _tell_of_guard(state: StateDirectory) -> None:
         from tui.views.money.guard_text import guard_text
 
         echo(f"guard: {guard_text(guard, moment_now())}")
-
-
-def _asks(arguments: argparse.Namespace) -> bool:
-    """Whether runs are to be searched or sorted, for which all of them are looked at."""
-    return bool(arguments.find or arguments.sort or any(getattr(arguments, x) for x in _TEXTS))
 
 
 def _limit(arguments: argparse.Namespace) -> int | None:
@@ -118,15 +116,14 @@ def _note_cost(row: RunRow, run: Run, costs: Costs) -> None:
 
 
 def _chosen(
-    state: StateDirectory, ids: list[str], arguments: argparse.Namespace
+    state: StateDirectory, ids: list[str], words: str, arguments: argparse.Namespace
 ) -> tuple[list[RunRow], Costs, int]:
     """The runs that were asked for, in the order that was, and how many more there are."""
     from tui.views.runs.ended_index import EndedIndex
     from tui.views.runs.run_query import checked_query, unknown_names
     from tui.views.runs.run_sort import parse_sort, sort_rows
 
-    terms = [*arguments.find, *(_term(arguments, name) for name in _TEXTS)]
-    query = checked_query(" ".join(word for word in terms if word), time.time())
+    query = checked_query(words, time.time())
     keys = parse_sort(arguments.sort) if arguments.sort else ()
     live = live_run_ids(state)
     index = EndedIndex(state)
@@ -156,11 +153,6 @@ def _chosen(
     for run, row in zip(ended, (row for row in shown if not row.is_live), strict=True):
         _note_cost(row, run, costs)
     return shown, costs, len(rows) - len(shown)
-
-
-def _term(arguments: argparse.Namespace, name: str) -> str:
-    value = getattr(arguments, name)
-    return f'"{name}:{value}"' if value else ""
 
 
 def _columns(arguments: argparse.Namespace) -> list[str] | None:

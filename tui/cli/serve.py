@@ -58,7 +58,9 @@ def run_serve(arguments: argparse.Namespace) -> None:
         echo(f"From another machine: {_tunnel(port)}\nand then open the same address there.")
     echo("Ctrl+C ends the panel; runs go on.")
     command = [*this_program(), *(["--read-only"] if arguments.read_only else [])]
-    _log_discreetly()
+    logger = logging.getLogger("aiohttp")
+    logger.addHandler(_Discreet())
+    logger.propagate = False
     server = PanelServer(command, auth)
     web.run_app(server.application(), sock=listening, print=None, access_log=None)
 
@@ -69,12 +71,6 @@ class _Discreet(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         kind = record.exc_info[0] if record.exc_info else None
         echo(f"serve: a request was refused{f' ({kind.__name__})' if kind else ''}")
-
-
-def _log_discreetly() -> None:
-    logger = logging.getLogger("aiohttp")
-    logger.addHandler(_Discreet())
-    logger.propagate = False
 
 
 def _listen(host: str, port: int) -> socket.socket:

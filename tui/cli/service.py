@@ -42,7 +42,12 @@ def _install(arguments: argparse.Namespace) -> int:
     path.chmod(0o644)
     echo(f"wrote {path}")
     for command in (["daemon-reload"], ["enable", NAME]) if is_booted() else ():
-        _systemctl(system, command)
+        done = _call(system, command)
+        if done.returncode:
+            raise FresnelError(
+                f"systemctl {' '.join(command)}: {done.stderr.strip() or done.returncode}",
+                "the unit is written; enable it by hand, or see journalctl",
+            )
     if arguments.json:
         print_json({"unit": str(path), "systemd": is_booted()})
     if not is_booted():
@@ -132,15 +137,6 @@ def _print_unit(arguments: argparse.Namespace) -> int:
         "systemd owns such a run: no queue, no cost meter, no panel; the GPUs stay as planned here"
     )
     return ExitCode.DONE
-
-
-def _systemctl(system: bool, arguments: list[str]) -> None:
-    done = _call(system, arguments)
-    if done.returncode:
-        raise FresnelError(
-            f"systemctl {' '.join(arguments)}: {done.stderr.strip() or done.returncode}",
-            "the unit is written; enable it by hand, or see journalctl",
-        )
 
 
 def _ask(system: bool, arguments: list[str]) -> str:

@@ -11,11 +11,6 @@ def topics() -> dict[str, Path]:
     return {path.stem: path for path in sorted((ROOT / "docs").glob("*.md"))}
 
 
-def topic_list() -> str:
-    """What `help` may be asked about, one line of the help over all."""
-    return f"`fresnel-tui help TOPIC` prints a page: {', '.join(topics())}\n"
-
-
 def show_topic(name: str) -> bool:
     """Print a page, through $PAGER on a terminal; False when there is none of that name."""
     page = topics().get(name)
