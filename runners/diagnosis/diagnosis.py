@@ -152,7 +152,11 @@ def _memory_killer(
     rests = []
     if evidence.oom_kills:
         rests.append(f"the control group counted {evidence.oom_kills} memory kills")
-    records = [line for line in evidence.kernel if _names_ours(line, evidence)]
+    records = [
+        line
+        for line in evidence.kernel
+        if (found := _KILLED.search(line)) and int(found[1]) in evidence.pids
+    ]
     if records:
         rests.append("the kernel's record of the kill")
     if not rests:
@@ -168,11 +172,6 @@ def _memory_killer(
         first[0] if first and killed else None,
         title=over_text(evidence.ending.get("memory_limit") if evidence.ending else None),
     )
-
-
-def _names_ours(line: str, evidence: Evidence) -> bool:
-    killed = _KILLED.search(line)
-    return killed is not None and int(killed[1]) in evidence.pids
 
 
 def _hardware(evidence: Evidence, looked: tuple[str, ...]) -> Diagnosis | None:

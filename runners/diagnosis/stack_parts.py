@@ -113,14 +113,9 @@ def _thread(thread: Any) -> PythonThread:
     return PythonThread(name, tuple(frames), bool(thread.get("active")))
 
 
-def answer_file(run: Path, pid: int) -> Path:
-    """Where a trainer of ours writes its stacks when it gets STACK_SIGNAL."""
-    return run / "stacks" / f"answer.{pid}.txt"
-
-
 def ask_trainer(run: Path, pid: int, ticks: int) -> PythonStacks:
     """The stacks that a trainer of ours writes by itself, which needs no right to trace it."""
-    path = answer_file(run, pid)
+    path = run / "stacks" / f"answer.{pid}.txt"  # written when it gets STACK_SIGNAL
     try:
         before = path.stat().st_size
     except OSError:

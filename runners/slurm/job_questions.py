@@ -33,20 +33,10 @@ def _end(job: str, name: str = "") -> dict[str, Any]:
     return {**shown, "code": code, "node": node}
 
 
-def _billing(job: str) -> dict[str, Any]:
-    """As how many units it is billed."""
-    return {"billing": billing_of(job)}
-
-
-def _requeue(job: str) -> dict[str, Any]:
-    """What prevents that it is put back into the queue; nothing where it is."""
-    return {"problem": requeue(job)}
-
-
 _ANSWERS: dict[str, Callable[..., dict[str, Any]]] = {
     "end": _end,
-    "billing": _billing,
-    "requeue": _requeue,
+    "billing": lambda job: {"billing": billing_of(job)},  # as how many units
+    "requeue": lambda job: {"problem": requeue(job)},  # what prevents it
 }
 
 

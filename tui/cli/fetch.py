@@ -3,6 +3,7 @@
 import argparse
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -116,16 +117,15 @@ def _fetch(ssh: Ssh, arguments: argparse.Namespace, to: Path) -> list[FetchedRun
         with progress_line(copier, manifest.run):
             result = fetch_run(ssh, copier, manifest, to, arguments.checkpoints, echo)
         # Every value of every metric, as the machine there reads them.
-        curves = _patiently(
-            lambda run=result.run: remote_output(ssh, ["metrics", run, "--csv"])  # type: ignore[misc]
-        )
+        asked = ["metrics", result.run, "--csv"]
+        curves = _patiently(partial(remote_output, ssh, asked))
         if not curves.exit_code and curves.output:
             replace(result.folder / CURVES, curves.output)
         fetched.append(result)
         _print_result(result, is_repeated=arguments.every is not None)
         if not result.is_live and arguments.checkpoints != "none":
             noted = ["fetched", result.run, "--to", local_place(str(result.folder))]
-            done = _patiently(lambda noted=noted: remote_output(ssh, noted))  # type: ignore[misc]
+            done = _patiently(partial(remote_output, ssh, noted))
             if done.exit_code:
                 problem = done.errors.decode("utf-8", "replace")
                 raise FresnelError(f"{result.run}: cannot be marked there: {problem}")

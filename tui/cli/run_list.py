@@ -45,8 +45,8 @@ def run_list(arguments: argparse.Namespace) -> None:
     searched = [f'"{name}:{value}"' for name in _TEXTS if (value := getattr(arguments, name))]
     # To be searched or sorted, all of them are looked at.
     if arguments.find or arguments.sort or searched or arguments.all:
-        words = " ".join(word for word in (*arguments.find, *searched) if word)
-        rows, costs, more = _chosen(state, ids, words, arguments)
+        terms = " ".join(word for word in (*arguments.find, *searched) if word)
+        rows, costs, more = _chosen(state, ids, terms, arguments)
     else:
         rows, costs = _newest(state, ids, arguments)
         more = len(ids) - len(rows)
@@ -116,14 +116,14 @@ def _note_cost(row: RunRow, run: Run, costs: Costs) -> None:
 
 
 def _chosen(
-    state: StateDirectory, ids: list[str], words: str, arguments: argparse.Namespace
+    state: StateDirectory, ids: list[str], terms: str, arguments: argparse.Namespace
 ) -> tuple[list[RunRow], Costs, int]:
     """The runs that were asked for, in the order that was, and how many more there are."""
     from tui.views.runs.ended_index import EndedIndex
     from tui.views.runs.run_query import checked_query, unknown_names
     from tui.views.runs.run_sort import parse_sort, sort_rows
 
-    query = checked_query(words, time.time())
+    query = checked_query(terms, time.time())
     keys = parse_sort(arguments.sort) if arguments.sort else ()
     live = live_run_ids(state)
     index = EndedIndex(state)

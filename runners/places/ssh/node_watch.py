@@ -263,14 +263,9 @@ def find_cause(nodes: Sequence[Ended], first: Cause | None = None) -> Cause:
     return Cause(at, text)
 
 
-def is_watched(state: StateDirectory, group: NodeGroup) -> bool:
-    """Whether a watcher of the launch lives."""
-    return is_held(group_lock(state, group.name))
-
-
 def start_watcher(state: StateDirectory, group: NodeGroup) -> None:
     """Have a process of its own watch the launch, if it has not ended and none does."""
-    if not group.ended and not is_watched(state, group):
+    if not group.ended and not is_held(group_lock(state, group.name)):
         helpers.spawn("watch-nodes", state.root, group.name)
 
 

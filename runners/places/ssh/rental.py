@@ -9,6 +9,7 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import Enum
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -122,7 +123,7 @@ def run_create(
     It is recorded as started first, and its end after it.
     """
     write_rental(registry, host.name, rental)
-    with open(_output(registry, host.name), "wb", opener=_private) as output:
+    with open(_output(registry, host.name), "wb", opener=partial(os.open, mode=0o600)) as output:
         code = subprocess.run(
             rental.create_command,
             shell=True,
@@ -170,7 +171,3 @@ def ask_address(
 
 def _output(registry: RemoteRegistry, name: str) -> Path:
     return registry.folder(name) / "created.txt"
-
-
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_CLOEXEC, 0o600)

@@ -46,7 +46,7 @@ def read_line(line: bytes, more: int = 0) -> SafeLine:
     if _ZEROS in line:
         # A hole of gigabytes becomes one note: as pictures it would fill the line.
         line = _MANY_ZEROS.sub(lambda zeros: f"␀×{len(zeros[0]):,}".encode(), line)
-    line, cut = shorten(_without_ending(line))
+    line, cut = shorten(line.removesuffix(b"\n").rstrip(b"\r"))
     more += cut
     note = f"… (+{more:,} bytes)" if more else ""
     text = line.decode("utf-8", "replace")
@@ -71,11 +71,6 @@ def shorten(line: bytes) -> tuple[bytes, int]:
         if 0 <= redraw < len(line) - 1:
             return line[redraw + 1 :], 0
     return line[:LIMIT], max(0, len(line) - LIMIT)
-
-
-def _without_ending(line: bytes) -> bytes:
-    line = line.removesuffix(b"\n")
-    return line.rstrip(b"\r") if line.endswith(b"\r") else line
 
 
 class _Row:
@@ -126,11 +121,6 @@ class _Row:
         return tuple(runs)
 
 
-def _is_public(arguments: str) -> bool:
-    """Whether a control sequence has its standard meaning, not one of some terminal's own."""
-    return not arguments.startswith(("<", "=", ">", "?"))
-
-
 def _apply(text: str, token: "re.Match[str] | None", row: _Row) -> None:
     done = 0
     while token is not None:
@@ -148,7 +138,7 @@ def _apply(text: str, token: "re.Match[str] | None", row: _Row) -> None:
         elif (
             token.group("final") == "m"
             and not token.group("mid")
-            and _is_public(token.group("args"))
+            and not token.group("args").startswith(("<", "=", ">", "?"))  # some terminal's own
         ):
             row.style = apply_sgr(row.style, token.group("args"))
         elif token.group("final") == "K":

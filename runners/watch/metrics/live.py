@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -129,12 +130,8 @@ class LiveReport:
             return
         self._finished = True
         self.boundary.read("events.jsonl", self.events.finish, None)
-        if self._output is not None:
-            self.boundary.read("output.log", self._finish_output, None)
-
-    def _finish_output(self) -> None:
-        assert self._output is not None
-        self._note(self._output.finish())
+        if (output := self._output) is not None:
+            self.boundary.read("output.log", lambda: self._note(output.finish()), None)
 
     @property
     def skipped(self) -> int:
@@ -200,7 +197,8 @@ class LiveReport:
         output = self._output
         # Where its watcher stood is near the end: what is left can be read.
         whole = follow or (ended and bool(self._followed_at))
-        self.boundary.read("output.log", lambda: self._read_output(output, whole, follow), None)
+        read = partial(output.follow, leave=follow) if whole else output.poll
+        self.boundary.read("output.log", lambda: self._note(read()), None)
         if output.skipped and not follow:
             # What was left out just now may be known already.
             self.boundary.read(FOLLOWED, self._take_up, None, again=True)
@@ -269,9 +267,6 @@ class LiveReport:
         from runners.watch.metrics.output_source import OutputSource
 
         return OutputSource(Path(self._directory), self._rule, live=True)
-
-    def _read_output(self, output: OutputSource, whole: bool, again: bool) -> None:
-        self._note(output.follow(leave=again) if whole else output.poll())
 
     def _note(self, items: Iterable[OutputItem]) -> None:
         from runners.watch.metrics.output_source import OutputEvent
