@@ -76,11 +76,6 @@ def write_preemption(state: StateDirectory, found: Preemption) -> None:
     replace(state.preemption, msgspec.json.encode(found), sync=False)
 
 
-def withdraw_preemption(state: StateDirectory) -> None:
-    """Forget what is announced no longer."""
-    state.preemption.unlink(missing_ok=True)
-
-
 def unsettled_preemption(state: StateDirectory) -> Preemption | None:
     """What took the machine away in an earlier boot, and has ended no session so far; or None."""
     found = read(state.preemption, Preemption)

@@ -111,8 +111,15 @@ class Costs(msgspec.Struct, frozen=True):
         # The run's own epochs come first; the ETA of its output is the program's guess.
         left = timing.remaining_s(self.now.wall)
         left = eta_s if left is None else left
-        projected, basis = _project(run, known.cost, rate, left, pace is not None, epoch)
-        return msgspec.structs.replace(known, projected=projected, basis=basis, remaining_s=left)
+        known = msgspec.structs.replace(known, remaining_s=left)
+        expected = None if pace is not None or run.plan is None else run.plan.forecast
+        if rate and expected is not None and expected.usd and (epoch or 0) <= _PACED_AFTER:
+            projected, basis = round(Decimal(expected.usd), 6), ProjectionBasis.ESTIMATE
+        elif left is not None and known.cost is not None:
+            projected, basis = known.cost + round(money(rate, left), 6), ProjectionBasis.PACE
+        else:
+            return known
+        return msgspec.structs.replace(known, projected=projected, basis=basis)
 
     def _planned(self, run: Run) -> RunCost:
         """What a run that has not started yet will cost per hour, by its plan's price."""
@@ -139,23 +146,6 @@ def _own_rate(run: Run) -> Decimal | None:
     if plan is None or plan.price is None:
         return None
     return _six(exact_rate(plan.price, device_count(plan.gpus)))
-
-
-def _project(
-    run: Run,
-    cost: Decimal | None,
-    rate: Decimal,
-    left: float | None,
-    paced: bool,
-    epoch: int | None,
-) -> tuple[Decimal | None, ProjectionBasis | None]:
-    expected: Estimate | None = run.plan.forecast if run.plan is not None else None
-    by_estimate = not paced and (epoch or 0) <= _PACED_AFTER
-    if by_estimate and rate and expected is not None and expected.usd is not None:
-        return round(Decimal(expected.usd), 6), ProjectionBasis.ESTIMATE
-    if left is None or cost is None:
-        return None, None
-    return cost + round(money(rate, left), 6), ProjectionBasis.PACE
 
 
 def _six(amount: Fraction | None) -> Decimal | None:

@@ -152,7 +152,11 @@ def ensure_preemption_watch(state: StateDirectory) -> bool:
     """Start it where it is allowed and has a use, and does not run; True then. Raises OSError."""
     if not state.session.exists() and not live_run_ids(state):
         return False
-    if not _may_be_allowed() or is_held(state.preemption_lock) or not _is_allowed():
+    if not _may_be_allowed() or is_held(state.preemption_lock):
+        return False
+    from runners.cost.cloud import allowed_base  # most never get here
+
+    if not allowed_base():
         return False
     start = partial(helpers.spawn, "preemption", state.root)
     return KeepAlive(state.preemption_lock, start, _PREEMPTION_ANEW_S).ensure()
@@ -161,9 +165,3 @@ def ensure_preemption_watch(state: StateDirectory) -> bool:
 def _may_be_allowed() -> bool:
     """False where nobody has said anything of metadata, without reading YAML: that takes long."""
     return bool(os.environ.get("FRESNEL_METADATA")) or "metadata" in read_text(settings_file())
-
-
-def _is_allowed() -> bool:
-    from runners.cost.cloud import allowed_base  # most never get here
-
-    return bool(allowed_base())

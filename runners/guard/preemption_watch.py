@@ -14,12 +14,7 @@ import msgspec
 
 from runners.cost.cloud import allowed_base, find_instance
 from runners.cost.cloud_notices import PROVIDERS, CloudNotice, Unanswered, ask_notice
-from runners.cost.preemption import (
-    Preemption,
-    read_preemption,
-    withdraw_preemption,
-    write_preemption,
-)
+from runners.cost.preemption import Preemption, read_preemption, write_preemption
 from runners.cost.sessions import read_session
 from runners.host import helpers
 from runners.host.alone import run_alone
@@ -101,7 +96,7 @@ class PreemptionWatch:
         before = read_preemption(self.state)
         if notice is None:
             if before is not None:
-                withdraw_preemption(self.state)
+                self.state.preemption.unlink(missing_ok=True)
                 self._announce(f"{before.provider}: {before.action} is no longer announced")
             return None
         ends = None if notice.left_s is None else moment_after(now, notice.left_s)

@@ -208,12 +208,8 @@ class GuardView(msgspec.Struct, frozen=True):
     @property
     def is_urgent(self) -> bool:
         """True when it is about to act, is acting, or has a problem: worth a bell."""
-        acting = self.progress is not None and self.progress.stage in (
-            Stage.WARNED,
-            Stage.STOPPING,
-            Stage.HOLDING,
-            Stage.ENDING,
-        )
+        at_rest = (Stage.WATCHING, Stage.ENDED)
+        acting = self.progress is not None and self.progress.stage not in at_rest
         has_news = bool(self.problems) or self.preemption is not None
         return has_news or (self.rule is not None and acting)
 

@@ -142,11 +142,9 @@ def memory_kills(group: str) -> int | None:
 
 def counted_kills(path: str) -> int | None:
     """The field `oom_kill` of a control group's file (either version has one); None: not known."""
-    try:
-        with open(path, encoding="ascii") as file:
-            return int(next(line.split()[1] for line in file if line.startswith("oom_kill ")))
-    except (OSError, StopIteration, ValueError):
-        return None
+    lines = (line.partition(" ") for line in read_text(path).splitlines())
+    counts = (count for name, _, count in lines if name == "oom_kill" and count.isdigit())
+    return next(map(int, counts), None)
 
 
 def _read_environment(pid: int) -> bytes:

@@ -4,8 +4,7 @@ A group launches several presets together, each with GPUs of its own: all of the
 """
 
 import os
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ from runners.model.spec import RunSpec
 from runners.model.suggestions import nearest_hint
 from runners.presets.cross_checks import check_gpus
 from runners.presets.load import load_preset, open_preset, spec_of
-from runners.presets.preset_schema import Group, Member
+from runners.presets.preset_schema import Group
 from runners.presets.reading.diagnostics import Diagnostics
 from runners.presets.reading.typed import decode
 from runners.state.layout import preset_folders
@@ -88,8 +87,7 @@ def _specs(
     run_name: str = "",
 ) -> list[RunSpec]:
     if "runs" in values:
-        find = partial(find_preset, beside=path.parent)
-        return load_group(path, values, source, find, overrides, run_name)
+        return load_group(path, values, source, overrides, run_name)
     return [spec_of(path, run_name, values, overrides, source)]
 
 
@@ -132,9 +130,8 @@ def load_group(
     path: Path,
     values: dict[str, Any],
     source: Diagnostics,
-    find: Callable[[str], Path],
-    overrides: Sequence[str] = (),
-    name: str = "",
+    overrides: Sequence[str],
+    name: str,
 ) -> list[RunSpec]:
     """The RunSpecs of the group in `values`, marked as one; overrides are `MEMBER.KEY=VALUE`."""
     with source.located():
@@ -151,27 +148,17 @@ def load_group(
                 f"--set {override}: expected RUN.KEY=VALUE with RUN one of {', '.join(names)}"
             )
     group = f"{name or path.stem}-{os.urandom(2).hex()}"
-    specs = [
-        _build_member(member, i, values["runs"][i].get("gpus"), names[i], source, find, overrides)
-        for i, member in enumerate(declared.runs)
-    ]
-    return [msgspec.structs.replace(spec, group=group) for spec in specs]
-
-
-def _build_member(
-    member: Member,
-    position: int,
-    gpus: Any,
-    name: str,
-    source: Diagnostics,
-    find: Callable[[str], Path],
-    overrides: Sequence[str],
-) -> RunSpec:
-    changes = [
-        f"{key}={'null' if value is None else str(value)}" for key, value in member.set.items()
-    ]
-    changes += [text.removeprefix(f"{name}.") for text in overrides if text.startswith(f"{name}.")]
-    if member.gpus is not None:
-        with source.located():
-            check_gpus(member.gpus, ("runs", position, "gpus"))
-    return load_preset(find(member.preset), changes, name, gpus)
+    specs = []
+    for i, (member, called) in enumerate(zip(declared.runs, names, strict=True)):
+        changes = [
+            f"{key}={'null' if value is None else str(value)}" for key, value in member.set.items()
+        ]
+        own = f"{called}."
+        changes += [text.removeprefix(own) for text in overrides if text.startswith(own)]
+        if member.gpus is not None:
+            with source.located():
+                check_gpus(member.gpus, ("runs", i, "gpus"))
+        place, gpus = find_preset(member.preset, path.parent), values["runs"][i].get("gpus")
+        spec = load_preset(place, changes, called, gpus)
+        specs.append(msgspec.structs.replace(spec, group=group))
+    return specs

@@ -14,7 +14,7 @@ from runners.host.identity import host_name, user_name
 from runners.model.errors import WrongInput
 from runners.model.run import Run
 from runners.state.decoding import read
-from runners.state.layout import RunDirectory, StateDirectory
+from runners.state.layout import StateDirectory
 from runners.state.leases import home_of
 from runners.state.runs import list_runs
 
@@ -80,11 +80,6 @@ def _removed(state: StateDirectory) -> Path:
     return state.host / "unfetched"
 
 
-def read_fetched(directory: RunDirectory) -> Fetched | None:
-    """The mark of a run, or None."""
-    return read(directory.fetched, Fetched)
-
-
 def unfetched_runs(state: StateDirectory) -> list[Run]:
     """The runs of this host that have started and have no mark, oldest first.
 
@@ -97,5 +92,5 @@ def _is_unfetched(state: StateDirectory, run: Run) -> bool:
     return (
         run.started is not None
         and home_of(run) == host_name()
-        and read_fetched(state.run(run.id)) is None
+        and read(state.run(run.id).fetched, Fetched) is None
     )
