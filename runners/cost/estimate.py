@@ -6,7 +6,7 @@ after the first costs the same. Where there are none, runs with another batch or
 count as `runners.model.workload` says. Of a run that goes on, only what is left is estimated.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from decimal import Decimal
 from fractions import Fraction
 from itertools import pairwise
@@ -264,7 +264,7 @@ def _rhythm(run: RunDirectory, line: RunEntry, spec: RunSpec) -> _Rhythm | None:
     from runners.watch.metrics.epoch_timing import read_epoch_timing  # of a program seen before
 
     parameters = {p.name: p.value for p in plan.spec.parameters}
-    each = _length_in(plan.spec.parameters, spec.length)
+    each = next((_whole(p.effective) for p in plan.spec.parameters if p.name == spec.length), None)
     stages = stage_lengths(plan.spec.parameters, plan.spec.total, plan.spec.stages_in_file)
     if not stages and each:
         stages = tuple(each for _ in spec.stage_lengths)  # begun before they were told
@@ -330,11 +330,6 @@ def _comparable(rhythm: _Rhythm, spec: RunSpec, course: _Course, gpus: int) -> W
         return workload_of(with_values(spec, {scaling.batch: batch}), processes_for(spec, gpus))
     except ValueError:
         return None
-
-
-def _length_in(parameters: Iterable[Parameter], length: str) -> int | None:
-    """How many epochs these parameters say, where they say any."""
-    return next((_whole(p.effective) for p in parameters if p.name == length), None)
 
 
 def _by_word(

@@ -43,7 +43,6 @@ from runners.lifecycle.launch.adopt import adopt_orphans
 from runners.model.closed import assert_never
 from runners.model.endings import Ending, EndingCause
 from runners.model.errors import FresnelError
-from runners.model.run import Run
 from runners.model.units import duration_text
 from runners.notify import notification
 from runners.state.layout import StateDirectory
@@ -206,7 +205,8 @@ class Guard:
         waited = 0.0 if progress.since is None else seconds_between(progress.since, now)
         for run in self.observer.live_runs():
             if self.state.run(run.id).stop.exists():
-                if waited > _ladder_s(run) + _STUCK_AFTER_S:
+                rungs = run.plan.spec.stop.ladder if run.plan is not None else ()
+                if waited > sum(rung.wait_s for rung in rungs) + _STUCK_AFTER_S:
                     trouble.append(f"{run.id} does not end: nothing further is done before it has")
                 continue
             if disk_is_full(self.state.guard):
@@ -287,10 +287,6 @@ class Guard:
         costs = self.observer.costs.read(runs, whole=True)
         for run in runs:
             warn_of_overrun(self.state, run, costs.of(run))
-
-
-def _ladder_s(run: Run) -> float:
-    return sum(rung.wait_s for rung in run.plan.spec.stop.ladder) if run.plan is not None else 0.0
 
 
 def next_look_s(

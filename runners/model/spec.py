@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from runners.model.cluster import PlaceKeys, SlurmKeys
+from runners.model.cluster import PlaceKeys
 from runners.model.course import (
     DEFAULT_STOP,
     After,
@@ -22,7 +22,6 @@ from runners.model.course import (
     Rung,
     StallRule,
     StopRule,
-    StopTarget,
     Total,
     stage_lengths,
 )
@@ -45,7 +44,6 @@ from runners.model.program import (
     NodePlace,
     Parameter,
     ParameterValue,
-    Scalar,
     Scaling,
     ScalingRule,
 )

@@ -274,7 +274,7 @@ class Keeper:
         content = {"waiting": waiting, "since": time.time(), "prompt": line if waiting else ""}
         draft = os.path.join(self.directory, f"{STATUS}.new")
         with suppress(OSError):  # a full disk: the run list does not show it, the run goes on
-            with open(draft, "w", opener=_open_private) as file:
+            with open(draft, "w", opener=lambda path, flags: os.open(path, flags, 0o600)) as file:
                 json.dump(content, file)
             os.replace(draft, os.path.join(self.directory, STATUS))
 
@@ -361,10 +361,6 @@ def _object(payload: bytes) -> "dict[str, object]":
     except (ValueError, RecursionError):
         return {}
     return value if isinstance(value, dict) else {}
-
-
-def _open_private(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)
 
 
 def main() -> None:

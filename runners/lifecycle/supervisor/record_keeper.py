@@ -29,10 +29,6 @@ _BETWEEN_LINES_S = 20.0
 _SAME_CLOCK_S = 1.0
 
 
-def _nothing() -> None:
-    pass
-
-
 class RecordKeeper:
     """The record of one run as its supervisor last wrote it; nobody else writes it."""
 
@@ -40,7 +36,7 @@ class RecordKeeper:
         self.directory = directory
         self.record = record
         self._kept_in = place_of(directory)
-        self.check: Callable[[], None] = _nothing
+        self.check: Callable[[], None] = lambda: None
         """Raises before anything is recorded that is no longer ours to record."""
         self.unobserved = False  # the program ended while no supervisor ran
         self._reported: set[tuple[State, State]] = set()
