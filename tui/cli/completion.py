@@ -106,6 +106,7 @@ def _parser_of(line: str) -> argparse.ArgumentParser:
     for name, entry in COMMANDS.items():
         for spelled in (name, *(alias for alias in entry.aliases if alias in typed)):
             command = commands.add_parser(spelled, help=entry.summary)
+            command.in_order = True
             if spelled in typed:
                 declare(command, name)
     return parser

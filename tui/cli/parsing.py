@@ -23,20 +23,21 @@ class CommandParser(argparse.ArgumentParser):
     """An ArgumentParser that raises UsageError where argparse would print and exit."""
 
     formatter_class: type[argparse.HelpFormatter]
-    _is_parsing = False
+    in_order = False
+    """True while words are taken where they stand, as completion needs them."""
 
     def parse_known_args(  # type: ignore[override]
         self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
     ) -> tuple[argparse.Namespace, list[str]]:
         """As argparse has it; with all positional words taken together, with flags between them."""
         # It comes back here for each half.
-        if self._is_parsing or not any(self._takes_some(action) for action in self._actions):
+        if self.in_order or not any(self._takes_some(action) for action in self._actions):
             return super().parse_known_args(args, namespace)
-        self._is_parsing = True
+        self.in_order = True
         try:
             return self.parse_known_intermixed_args(args, namespace)
         finally:
-            self._is_parsing = False
+            self.in_order = False
 
     @staticmethod
     def _takes_some(action: argparse.Action) -> bool:
