@@ -9,6 +9,7 @@ from textual.command import CommandList, CommandPalette
 from textual.events import Click, MouseDown
 from textual.widgets import OptionList
 
+from runners.model.errors import WrongInput
 from runners.state.layout import StateDirectory
 from tests.ui.waiting import until
 from tui.panel.app import PanelApp
@@ -116,3 +117,19 @@ def test_keys_that_a_terminal_s_answer_is_mixed_with_end_nothing(
     monkeypatch.setattr("textual_image._terminal.get_cell_size", answer)
     monkeypatch.setattr(app, "suspend", nullcontext)
     assert terminal_graphics(app) is Graphics.BLOCKS
+
+
+async def test_presets_that_cannot_be_read_hold_up_no_key(
+    app: PanelApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Enter waited for them; with it each key that came after."""
+
+    def refuse(*_: object) -> None:
+        raise WrongInput("no presets")
+
+    monkeypatch.setattr("tui.panel.launch_planner.answer_launch", refuse)
+    async with app.run_test() as pilot:
+        await pilot.press("n")
+        await until(pilot, lambda: isinstance(app.screen, LaunchScreen))
+        await pilot.press(*"echo", "enter", "ctrl+q")
+        await until(pilot, lambda: not app.is_running)

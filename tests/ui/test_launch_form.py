@@ -182,6 +182,25 @@ def test_what_cannot_run_here_says_why_and_stands_last(show: Show) -> None:
     panel.wait_gone("aa-sleep")
 
 
+def test_a_preset_that_names_what_no_file_can_be_called_stands_beside_the_others(
+    show: Show, presets: Path
+) -> None:
+    """None of them was listed, and the form took no key but Esc."""
+    long = "x" * 300
+    (presets / "aa-odd.yaml").write_text(
+        f"launcher: command\ncommand: [echo]\nworking_directory: {long}\ngpus: 0\n"
+    )
+    (presets / "aa-script.yaml").write_text(f"launcher: python\nscript: {long}.py\ngpus: 0\n")
+    panel = show()
+    panel.press("n")
+    panel.wait_for("aa-sleep")
+    panel.press("aa-")
+    panel.wait_for("aa-odd")
+    panel.wait_for("aa-script")
+    panel.press("sl", "Enter")
+    panel.wait_for(help_of("x", "a number"))
+
+
 def test_ticks_stay_when_a_busy_gpu_is_chosen(show: Show, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FRESNEL_GPUS", "sim:4xH100")
     held = headless("launch", "--gpu-ids", "1", "--name", "holder", "--", "sleep", "600")

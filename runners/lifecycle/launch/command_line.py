@@ -4,7 +4,7 @@ import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from runners.host.files import expanded
+from runners.host.files import expanded, is_file
 from runners.host.helpers import command
 from runners.lifecycle.launch.executables import find_program
 from runners.lifecycle.launch.interpreter import replaced_python
@@ -76,7 +76,7 @@ def unbuffer(argv: list[str]) -> list[str]:
 
 def _script(name: str, folder: Path) -> str:
     script = folder / expanded(name)
-    if not script.is_file():
+    if not is_file(script):
         raise WrongInput(f"script: no file {script}", f"the working directory is {folder}")
     return str(script)
 

@@ -9,7 +9,7 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
-from runners.host.files import expanded, open_binary
+from runners.host.files import expanded, is_file, is_folder, is_there, open_binary
 from runners.host.shells import shell_line
 from runners.model.errors import WrongInput
 from runners.presets.command_line import needs_shell
@@ -32,11 +32,11 @@ def find_program(name: str, folder: Path, environment: Mapping[str, str]) -> str
     if found is not None:
         _check_first_line(name, Path(found), place)
         return found
-    if "/" not in name or (" " in name and not path.exists()):
+    if "/" not in name or (" " in name and not is_there(path)):
         raise WrongInput(f"no program `{name}` in PATH", _meant(name, path) or _nearby(name, place))
-    if path.is_dir():
+    if is_folder(path):
         raise WrongInput(f"`{name}` is a folder, not a program")
-    if path.exists():
+    if is_there(path):
         advice = f"start it by its interpreter: {_spell(name, path)}; or chmod +x it"
         raise WrongInput(f"`{name}` has no permission to be executed", advice)
     raise WrongInput(f"no program `{name}`", f"looked for {path}")
@@ -45,7 +45,7 @@ def find_program(name: str, folder: Path, environment: Mapping[str, str]) -> str
 def _meant(name: str, path: Path) -> str:
     """What is to be written for a first word that is no program; empty where nobody knows."""
     variable, _, value = name.partition("=")
-    if path.is_file():
+    if is_file(path):
         return f"to start the file in {path.parent}: {_spell(f'./{name}', path)}"
     if variable in ALL_VARIABLES and value:
         return f"its GPUs are chosen by --gpu-ids {value}"
@@ -96,7 +96,7 @@ def _check_first_line(name: str, path: Path, place: str | None) -> None:
     if Path(parts[0]).name == "env" and len(parts) == 2 and parts[1][:1] != "-":
         exists = shutil.which(parts[1], path=place) is not None
     else:
-        exists = Path(parts[0]).exists()
+        exists = is_there(parts[0])
     if not exists:
         advice = f"correct that line, or start it by another: {_spell(name, path)}"
         raise WrongInput(f"`{name}` names an interpreter that is not here: {_named(line)}", advice)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from runners.host.files import expanded
+from runners.host.files import expanded, is_folder
 from runners.host.identity import boot_id, host_name, is_attended, user_name
 from runners.host.slurm_job import SlurmJob, slurm_job
 from runners.lifecycle.launch.command_line import spell_argv
@@ -24,7 +24,7 @@ from runners.lifecycle.launch.placeholder_values import (
 from runners.lifecycle.launch.plan_notes import plan_notes
 from runners.lifecycle.launch.requirements import MissingPackages, missing_packages
 from runners.lifecycle.launch.run_environment import Variables, completed, program_environment
-from runners.model.errors import FresnelError, WrongInput
+from runners.model.errors import FresnelError, WrongInput, sentence_of
 from runners.model.gpus import GpuReading
 from runners.model.kept_secrets import MASK
 from runners.model.masked_plan import mask_tree
@@ -171,7 +171,7 @@ def _working_directory(spec: RunSpec, text: str) -> Path:
     # Relative to the preset, so that it means the same wherever the command is given.
     base = Path(spec.source).absolute().parent if spec.source else Path.cwd()
     folder = (base / expanded(text)).resolve() if text else Path.cwd()
-    if not folder.is_dir():
+    if not is_folder(folder):
         raise WrongInput(f"working_directory: no folder {folder}", "make it, or name another one")
     # Plans are JSON, and so UTF-8: another name could not be read back.
     try:
@@ -190,9 +190,11 @@ def why_not_here(spec: RunSpec, reading: GpuReading | None) -> str:
     """
     try:
         command = spell_command(spec)
+        missing = missing_packages(spec, interpreter_in(*command))
     except FresnelError as error:
         return error.message
-    missing = missing_packages(spec, interpreter_in(*command))
+    except OSError as error:  # a path of it that is too long, or not ours to look at
+        return sentence_of(error)
     if missing is not None:
         return f"missing: {', '.join(missing.packages)}"
     if reading is None:

@@ -151,8 +151,11 @@ class LaunchScreen(FormDialog):
         self.planner.ask(LaunchQuestion.CHOICES, None, listed, self._cannot_list)
 
     def _cannot_list(self, problem: str) -> None:
-        self._show_problem(problem)
-        release_keys(self.app)
+        if not is_open(self):
+            return
+        # A command can still be typed; keys do not wait for presets that will not come.
+        self.presets.set_choices(self._own_choices)
+        self.notify(problem, severity="error", timeout=10, markup=False)
 
     def _list_presets(self, planner: LaunchPlanner, changed: str, found: LaunchChoices) -> None:
         """List them; one that was `changed` is read anew, else what is being edited stays."""

@@ -9,7 +9,7 @@ from typing import Any
 from textual.app import App
 from textual.screen import Screen
 
-from runners.host.files import read_plain, replace
+from runners.host.files import is_there, read_plain, replace
 from runners.model.errors import FresnelError, WrongInput, sentence_of
 from runners.model.spec import RunSpec
 from runners.presets.save import preset_path, preset_text, save_preset
@@ -76,7 +76,7 @@ def _ask_to_save(screen: Screen[Any], spec: RunSpec, saved: Callable[[Path], Non
 
     def named(name: str) -> None:
         path = preset_path(name)
-        if path.exists():
+        if is_there(path):
             question = QuestionScreen(
                 f"Overwrite {name}?", f"{path} exists already and would be replaced.", "Overwrite"
             )
