@@ -206,7 +206,7 @@ def _fits(words: Sequence[str], code: int, text: str) -> None:
 @pytest.mark.parametrize("seed", [1, 2])
 def test_every_command_line_ends_in_words(seed: int, world: CommandLine) -> None:
     lines = Lines(seed)
-    for number in range(EXAMPLES // 10):
+    for number in range(EXAMPLES // 20):
         if number % 100 == 0:
             _lives(world)
         words = lines.line()

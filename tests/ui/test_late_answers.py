@@ -22,7 +22,6 @@ from tui.panel.screens.launch import LaunchScreen
 from tui.panel.screens.save_preset import edit_choice
 from tui.panel.screens.settings import SettingsScreen
 from tui.panel.screens.stop import StopScreen
-from tui.panel.widgets.launch.plan_view import OutcomeLines
 from tui.panel.widgets.runs import RunPane
 from tui.views.runs.launch_choices import read_choices
 
@@ -127,5 +126,5 @@ async def test_a_folder_that_was_deleted_ends_no_panel(
         await until(pilot, lambda: app.snapshot is not None)
         await pilot.press("c", "w", "escape", "n")
         await until(pilot, lambda: isinstance(app.screen, LaunchScreen) and app.screen.is_mounted)
-        outcome = app.screen.query_one(OutcomeLines)
-        await until(pilot, lambda: os.strerror(errno.ENOENT) in str(outcome.content))
+        notices, gone = app._notifications, os.strerror(errno.ENOENT)
+        await until(pilot, lambda: any(gone in notice.message for notice in notices))

@@ -1,5 +1,6 @@
 """The state folder is on a file server that stops answering while the panel is open."""
 
+import asyncio
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +13,7 @@ from tests.screen_text import NO_RUNS
 from tests.silence import silent_folder
 from tests.terminal import panel_command
 from tests.ui.tmux import Tmux
+from tui.panel.terminal import driver
 
 PROMPT = "ready>"
 MODES = "#{alternate_on} #{cursor_flag} #{mouse_any_flag} #{mouse_sgr_flag} #{mouse_all_flag}"
@@ -58,3 +60,18 @@ def test_once_it_answers_the_panel_goes_on_and_nothing_typed_meanwhile_is_done(
     window.wait_for("Launch a run")
     window.press("Escape")
     window.wait_for(NO_RUNS)
+
+
+async def test_what_a_key_does_may_begin_long_after_it_was_taken(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """On a busy machine the loop took the key, and stood still later: nothing was told."""
+    monkeypatch.setattr(driver, "_DONE_S", 0.0)
+    held_up = driver.HeldUp(asyncio.get_running_loop())
+    held_up.typed()
+    for _ in range(100):
+        await asyncio.sleep(0)
+        assert held_up.is_asked
+    monkeypatch.setattr(driver, "_BEGINS_WITHIN_S", 0.0)
+    while held_up.is_asked:
+        await asyncio.sleep(0)

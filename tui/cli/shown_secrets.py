@@ -23,7 +23,7 @@ def refuse_elsewhere(arguments: argparse.Namespace) -> None:
         return
     if getattr(arguments, "host", None) or arguments.json or not sys.stdout.isatty():
         raise WrongInput(
-            "secrets are shown on a terminal of this machine only",
+            "secrets are shown (--show-secrets) on a terminal of this machine only",
             "without --json and --host, and neither into a file nor into a pipe",
         )
 

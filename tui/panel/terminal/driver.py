@@ -32,6 +32,8 @@ _TICK_S = 0.02
 _CHECKED_EVERY_S = 1.0
 _TAKEN_WITHIN_S = 3.0
 _DONE_S = 0.5
+_BEGINS_WITHIN_S = 5.0
+"""So long after the last key the loop is asked again: what a key does may begin late."""
 _TOLD = " A file server does not answer: q leaves, runs go on."
 _LEAVES = b"\x03\x11q"
 """Ctrl+C, Ctrl+Q, q."""
@@ -52,6 +54,7 @@ class HeldUp:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._here = loop
         self._since: float | None = None
+        self._typed_at = 0.0
         self.server: Callable[[], str] = str
         """The folder of the server that does not answer; empty where it is not that."""
         self.repaint: Callable[[], Any] = str
@@ -65,8 +68,9 @@ class HeldUp:
 
     def typed(self) -> None:
         """Ask the loop whether it takes what was typed."""
+        self._typed_at = time.monotonic()
         if self._since is None:
-            self._since = time.monotonic()
+            self._since = self._typed_at
             with suppress(RuntimeError):  # the loop has ended
                 # What was typed is done before.
                 self._here.call_soon_threadsafe(self._here.call_later, _DONE_S, self.taken)
@@ -74,6 +78,9 @@ class HeldUp:
     def taken(self) -> None:
         """The loop goes on."""
         was_told, self.is_told, self._since = self.is_told, False, None
+        if (now := time.monotonic()) - self._typed_at < _BEGINS_WITHIN_S:
+            self._since = now
+            self._here.call_later(_DONE_S, self.taken)
         if was_told:
             self.repaint()
 
