@@ -6,7 +6,7 @@ from importlib.util import find_spec
 import pytest
 from rich.style import Style
 from textual.command import CommandList, CommandPalette
-from textual.events import Click, MouseDown
+from textual.events import Click, Key, MouseDown
 from textual.widgets import OptionList
 
 from runners.model.errors import WrongInput
@@ -133,3 +133,18 @@ async def test_presets_that_cannot_be_read_hold_up_no_key(
         await until(pilot, lambda: isinstance(app.screen, LaunchScreen))
         await pilot.press(*"echo", "enter", "ctrl+q")
         await until(pilot, lambda: not app.is_running)
+
+
+async def test_however_many_keys_are_typed_for_what_has_gone(
+    app: PanelApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each was one step deeper for the interpreter."""
+    async with app.run_test() as pilot:
+        await pilot.press("n")
+        await until(pilot, lambda: isinstance(app.screen, LaunchScreen) and bool(app.focused))
+        with monkeypatch.context() as removing:
+            removing.setattr(app.focused, "_parent", None)
+            removing.setattr(app.focused, "_closing", True)
+            app._typed.extend(Key("x", "x") for _ in range(2000))
+            await app._next_key()
+            assert not app._typed

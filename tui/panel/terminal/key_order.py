@@ -54,20 +54,22 @@ class InOrder(App[None]):
                 event.text = " ".join(filter(None, map(str.strip, event.text.splitlines())))
             await super().on_event(event)
             if event.is_forwarded:
-                self._is_under_way = True
-                await self._follow(target.ancestors_with_self)
+                self._is_under_way = self._goes_on(target.ancestors_with_self)
 
-    async def _follow(self, way: Sequence[DOMNode]) -> None:
-        """Go behind a key from its target up to the application; then the next one is due.
+    def _goes_on(self, way: Sequence[DOMNode]) -> bool:
+        """Go behind a key from its target up to the application; False where it has come up.
 
         Each takes its messages one after the other, and those that it has before it closes: who
         refuses this one is closed, and hands no key up any more.
         """
-        for number, node in enumerate(way, 1):
-            if node.call_later(self._follow, way[number:]):
-                return
-        self._is_under_way = False
-        await self._next_key()
+        return any(
+            node.call_later(self._follow, way[number:]) for number, node in enumerate(way, 1)
+        )
+
+    async def _follow(self, way: Sequence[DOMNode]) -> None:
+        if not self._goes_on(way):
+            self._is_under_way = False
+            await self._next_key()
 
 
 def hold_keys(app: App[Any]) -> None:
