@@ -11,14 +11,13 @@ import msgspec
 
 from runners.diagnosis.evidence import Evidence, LogPart
 from runners.diagnosis.full_disk import without_words
+from runners.diagnosis.log_ends import first_failure, root_cause
 from runners.diagnosis.own_ends import done_on_purpose
 from runners.diagnosis.signatures import Signature, Tier
 from runners.diagnosis.suspects import (
     Suspect,
     behind_rank,
     find_suspects,
-    first_failure,
-    root_cause,
     unknown_error,
 )
 from runners.diagnosis.verdict import Diagnosis, NotKnown

@@ -20,6 +20,7 @@ from runners.model.gpus import RunUsage, Xid
 from runners.model.run import Run
 from runners.model.states import State
 from runners.state.decoding import read
+from runners.state.layout import RANK_LOGS
 from runners.state.rank_processes import processes_of
 
 HEAD_BYTES = 128 << 10
@@ -150,14 +151,17 @@ def _error_files(folder: Path, begun: float) -> Iterator[RankError]:
 
 
 def _walk(folder: Path) -> Iterator[Path]:
-    """Files in the run's folder, a few levels deep and not more than a few hundred."""
+    """Such files in the run's folder, a few levels deep and not more than a few hundred."""
     seen = 0
     for place, folders, names in os.walk(folder):
         depth = len(Path(place).relative_to(folder).parts)
-        folders[:] = sorted(folders) if depth < 5 else []
+        # Its ranks' first: beside them may be thousands of folders of the program's own.
+        folders[:] = sorted(folders, key=lambda name: (name != RANK_LOGS, name))
+        del folders[len(folders) if depth < 5 else 0 :]
+        seen += 1
         for name in names:
-            seen += 1
             if name.endswith(("error.json", "stderr.log", "stdout.log")):
+                seen += 1
                 yield Path(place) / name
         if seen > _MOST_FILES * 4:
             return

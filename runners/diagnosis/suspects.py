@@ -8,21 +8,9 @@ from typing import Any
 import msgspec
 
 from runners.diagnosis.evidence import LogPart
+from runners.diagnosis.log_ends import LONGEST_LINE, MOST_LINES, LogEnds
 from runners.diagnosis.signatures import Signature, Tier
 
-_MOST_LINES = 2000
-"""Matching lines looked at in one part: the first cause stands before its cascade."""
-_LONGEST_LINE = 4096
-_PROGRESS_LINES = 3
-"""So many different counts after an error, and the program has got over it. Bars that ranks close
-while they die, and a last line of rank 0, repeat the same count."""
-
-_ESCAPES = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\n]*(?:\x07|\x1b\\)?)")
-_COUNT = (
-    rb"(?i)\b(?:epoch|step|iter(?:ation)?|global_step|it)\b['\"]?[\s:=#\[(]*(\d+)"
-    rb"|\b(\d+)/\d+ \["
-)
-_NOT_PROGRESS = re.compile(rb"(?i)\bnan\b|\binf\b|error|exception|traceback|timeout|abort|killed")
 _RANK = re.compile(rb"\[(?:[Rr]ank|RANK|default|worker)[ :=]{0,2}0*(\d{1,5})\]")
 _ADVICE = re.compile(
     rb"CUDA_LAUNCH_BLOCKING|TORCH_USE_CUDA_DSA|might be asynchronously reported|^\s*(?:Hint|Note):"
@@ -51,11 +39,6 @@ _OPTIONAL = re.compile(
 )
 _NOT_GOT_OVER = re.compile(rb"Caught \w+ in (?:\w+ )|Exception ignored in")
 _LATER_ERROR = re.compile(rb"During handling of the above exception, another exception occurred")
-_ROOT_CAUSE = re.compile(
-    rb"Root Cause \(first observed failure\).*?rank\s*: (\d{1,9}).*?exitcode\s*: (-?\d{1,9})",
-    re.DOTALL,
-)
-_CHILD_EXIT = re.compile(rb"failed \(exitcode: (-?\d{1,9})\) local_rank: (\d{1,9})")
 _ERROR_LINE = re.compile(
     rb"^(?:\[[^\]\n]*\]:? ?)*(?:[A-Za-z_]\w*\.)*"
     rb"((?:[A-Z]\w*)?Exception|[A-Z]\w*(?:Error|Exit|Fault|Failure))(?:: [^\n]*)?$",
@@ -121,53 +104,12 @@ def engine(signatures: tuple[Signature, ...]) -> Engine:
 def find_suspects(parts: Iterable[LogPart], signatures: tuple[Signature, ...]) -> list[Suspect]:
     """Lines of `parts` that may tell the cause, in order; one for each signature and rank."""
     kept: dict[tuple[str, int | None, Tier], Suspect] = {}
-    for number, part in enumerate(parts):
-        data, at = after_progress(part.data)
-        for suspect in _search(data, part, number, at, engine(signatures)):
-            kept.setdefault((suspect.signature.id, suspect.rank, suspect.tier), suspect)
+    ends = LogEnds(parts)
+    for end in ends.ends:
+        for suspect in _search(end.data, end.part, end.number, end.at, engine(signatures)):
+            if not ends.is_over(end, suspect.line.encode()):
+                kept.setdefault((suspect.signature.id, suspect.rank, suspect.tier), suspect)
     return sorted(kept.values(), key=lambda suspect: suspect.place)
-
-
-def after_progress(data: bytes) -> tuple[bytes, int]:
-    """What comes after the last progress but a few lines, clean of escapes; and where it begins."""
-    data = data.replace(b"\r", b"\n")
-    seen: set[tuple[bytes, ...]] = set()
-    looked, high = 0, len(data)
-    while high > 0 and looked < _MOST_LINES:
-        block = max(0, high - (64 << 10))
-        low = data.rfind(b"\n", max(0, block - (64 << 10)), block) + 1 or block
-        for start, end in _matching_lines(data, low, high):
-            line = data[start : min(end, start + _LONGEST_LINE)]
-            looked += 1
-            if _NOT_PROGRESS.search(line):
-                continue
-            seen.add(tuple(b"".join(found) for found in counts().findall(line)))
-            if len(seen) >= _PROGRESS_LINES:
-                return _clean(data[start:]), start
-        high = low - 1 if low else 0
-    return _clean(data), 0
-
-
-@lru_cache(maxsize=1)
-def counts() -> Any:
-    """What counts progress: epochs, steps, and the n/total of a bar; compiled when first used."""
-    import re2  # twenty times as fast as Python's own here
-
-    return re2.compile(_COUNT)
-
-
-def _matching_lines(data: bytes, low: int, high: int) -> Iterator[tuple[int, int]]:
-    """Lines of a block that count something, the last first."""
-    before = high + 1
-    for at in reversed([found.start() for found in counts().finditer(data, low, high)]):
-        if at < before:
-            before = data.rfind(b"\n", 0, at) + 1
-            end = data.find(b"\n", at)
-            yield before, end if end >= 0 else len(data)
-
-
-def _clean(data: bytes) -> bytes:
-    return _ESCAPES.sub(b"", data) if b"\x1b" in data else data
 
 
 def _search(
@@ -175,14 +117,14 @@ def _search(
 ) -> Iterator[Suspect]:
     at = 0
     seen: set[bytes] = set()
-    for _ in range(_MOST_LINES):
+    for _ in range(MOST_LINES):
         found = compiled.any.search(data, at)
         if found is None:
             return
         start = data.rfind(b"\n", 0, found.start()) + 1
         end = data.find(b"\n", found.end())
         end = len(data) if end < 0 else end
-        line = data[start : min(end, start + _LONGEST_LINE)]
+        line = data[start : min(end, start + LONGEST_LINE)]
         place = (number, part.start + offset + start)
         at = end + 1
         if line in seen or _is_optional(data[max(0, start - 4096) : start]):
@@ -281,10 +223,11 @@ def unknown_error(
     One that follows from another rank's end does not count.
     """
     known = engine(signatures).any
-    for part in parts:
-        data, _ = after_progress(part.data)
+    ends = LogEnds(parts)
+    for end in ends.ends:
+        part, data = end.part, end.data
         for found in _ERROR_LINE.finditer(data):
-            line = found[0][:_LONGEST_LINE]
+            line = found[0][:LONGEST_LINE]
             tag = _RANK.search(line)
             after = data[found.end() + 1 : found.end() + 2048]
             if (
@@ -293,6 +236,7 @@ def unknown_error(
                 or _CALM.search(line[: found.start(1) - found.start()])
                 or _got_over(line, 0, after, tag[1] if tag else None)
                 or _LATER_ERROR.search(after[:512])
+                or ends.is_over(end, line)
             ):
                 continue
             rank = int(tag[1]) if tag else part.rank
@@ -304,34 +248,6 @@ def _raised_at(before: bytes) -> str:
     """`train.py, line 9`: the last place of the traceback that ends here; empty without one."""
     found = [*_FRAME.finditer(before[-_FRAME_AND_SOURCE:])]
     return f"{found[-1][1].decode('utf-8', 'replace')}, line {int(found[-1][2])}" if found else ""
-
-
-def root_cause(parts: Iterable[LogPart]) -> tuple[int, int] | None:
-    """The rank that torchrun saw fail first, and its exit code; None without such a report."""
-    for part in parts:
-        report = part.data.rfind(b"Root Cause (first observed failure)")
-        found = _ROOT_CAUSE.search(part.data[report : report + 4096]) if report >= 0 else None
-        if found is not None:
-            return int(found[1]), int(found[2])
-        found = _CHILD_EXIT.search(part.data[-(64 << 10) :])
-        if found is not None:
-            return int(found[2]), int(found[1])
-    return None
-
-
-def first_failure(parts: Iterable[LogPart]) -> LogPart | None:
-    """What torchrun's report tells of the rank that failed first, as a log of that rank.
-
-    The text is there only where the program's main function is decorated with `record`.
-    """
-    for part in parts:
-        report = part.data.rfind(b"Root Cause (first observed failure)")
-        text = part.data[report : report + (16 << 10)] if report >= 0 else b""
-        found = _ROOT_CAUSE.search(text)
-        if found is not None:
-            error = re.sub(rb"(?m)^ {2,}", b"", text[found.end() :].partition(b"\n====")[0])
-            return LogPart("torchrun's report", error, part.start + report, int(found[1]))
-    return None
 
 
 def behind_rank(suspects: Iterable[Suspect], processes: int = 0) -> tuple[int, str] | None:

@@ -19,6 +19,8 @@ TERMINAL_STATUS = "tty.json"
 JOB_READINGS = "job-"
 """What the name of the folder for readings of one Slurm job begins with."""
 NODES = "nodes"
+RANK_LOGS = "ranks"
+"""In a run's folder, where torchrun keeps a log of each rank."""
 ENVIRONMENT = "environment"
 """Where a run that waits for Slurm keeps its environment, readable by its user only."""
 _KNOWN = 256

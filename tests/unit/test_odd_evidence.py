@@ -96,3 +96,46 @@ def test_a_secret_in_what_was_found_is_masked_in_the_title_too(tmp_path: Path) -
     found = explain_run(left(tmp_path, line))
     assert isinstance(found, Diagnosis) and "https://me:" in found.title
     assert "hunter22" not in repr(found)
+
+
+_PASSED = b"ModuleNotFoundError: No module named 'flash_attn'\n"
+_ENDED = b'Traceback (most recent call last):\n  File "t.py", line 9, in f\nValueError: boom\n'
+_STEPS = b"".join(
+    b"step %d loss 0.5, and as many words as fill a line\n" % i for i in range(40_000)
+)
+
+
+def of_rank(number: int) -> bytes:
+    """torchrun's word that this rank failed first."""
+    return b"failed (exitcode: 1) local_rank: %d (pid: 1) of binary: python\n" % number
+
+
+def test_what_a_long_log_s_program_got_over_is_no_cause(tmp_path: Path) -> None:
+    # Its beginning has no progress of its own: that comes where nobody reads.
+    words = b"a line of its configuration\n" * 6000
+    run = left(tmp_path, _PASSED + words + _STEPS + _ENDED)
+    evidence = gather_evidence(run)
+    assert len(evidence.logs) == 2
+    assert diagnose(evidence, SIGNATURES).line == "ValueError: boom"
+
+
+@pytest.mark.parametrize(("failed", "line"), [(0, "ValueError: boom"), (1, _PASSED.decode())])
+def test_what_a_rank_got_over_is_no_cause_though_its_log_has_no_progress(
+    tmp_path: Path, failed: int, line: str
+) -> None:
+    run = left(tmp_path, b"[rank1]:" + _PASSED + _STEPS[:4096] + _ENDED + of_rank(failed))
+    folder = Path(run.directory) / "ranks" / "job" / "attempt_0" / "1"
+    folder.mkdir(parents=True)
+    (folder / "stderr.log").write_bytes(_PASSED)
+    assert diagnose(gather_evidence(run), SIGNATURES).line == line.strip()
+
+
+def test_ranks_are_heard_beside_thousands_of_files_of_the_program(tmp_path: Path) -> None:
+    run = left(tmp_path)
+    (images := Path(run.directory) / "images").mkdir()
+    for number in range(1100):
+        (images / f"{number}.png").touch()
+    folder = Path(run.directory) / "ranks" / "job" / "attempt_0" / "1"
+    folder.mkdir(parents=True)
+    (folder / "stderr.log").write_bytes(_PASSED)
+    assert diagnose(gather_evidence(run), SIGNATURES).kind == "module_missing"

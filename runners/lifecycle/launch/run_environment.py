@@ -23,10 +23,9 @@ from runners.model.late_pattern import late_pattern
 from runners.model.launchers import shutdown_environment
 from runners.model.spec import NodePlace
 from runners.scheduling.visibility import ALL_VARIABLES, given_gpus, visibility
+from runners.state.layout import RANK_LOGS
 
 INTERFACES = ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME")
-RANK_LOGS = "ranks"
-"""The folder for logs of single ranks, in a run's folder."""
 FLIGHT_PREFIX = "flight_rank_"
 """What the names of flight-recorder dumps begin with; the rank follows."""
 

@@ -10,10 +10,9 @@ import msgspec
 
 from runners.host.bounded_glob import SearchBudget, bounded_glob
 from runners.host.files import modified_at, read_tail, size_of
-from runners.state.layout import RunDirectory
+from runners.state.layout import RANK_LOGS, RunDirectory
 from runners.watch.logs.ranks import rank_named
 
-FOLDER = "ranks"
 _NAMES = ("stdout.log", "stderr.log")
 _TAIL_BYTES = 8 << 20
 
@@ -32,12 +31,12 @@ class RankLog(msgspec.Struct, frozen=True):
 
 def has_rank_logs(run: Path) -> bool:
     """True when torchrun keeps logs here: lines without a rank are then rank 0's, or its own."""
-    return (run / FOLDER).is_dir()
+    return (run / RANK_LOGS).is_dir()
 
 
 def rank_logs(run: Path) -> dict[int, RankLog]:
     """The logs of the newest attempt's ranks, those with any bytes."""
-    attempts = _attempts(run / FOLDER)
+    attempts = _attempts(run / RANK_LOGS)
     # torchrun makes a folder for every restart of its ranks.
     newest = max(attempts, key=modified_at, default=None)
     if newest is None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from textual.widget import Widget
 
+from runners.state.layout import RANK_LOGS
 from runners.watch.logs.reader import LogSource
 from tui.panel.widgets.log.messages import LogNotice, SearchChanged
 from tui.panel.widgets.log.threads import LogThreads
@@ -159,11 +160,11 @@ def next_rank_file(path: Path | None, title: str, begin: bool = False) -> tuple[
 
     After the output, only to `begin`: the first rank's. None where there is none.
     """
-    from runners.watch.logs.rank_logs import FOLDER, rank_logs
+    from runners.watch.logs.rank_logs import rank_logs
 
     parents = path.parents if path is not None else ()
     run = next((part for part in parents if (part / "output.log").exists()), None)
-    if run is None or path is None or not (begin or FOLDER in path.relative_to(run).parts):
+    if run is None or path is None or not (begin or RANK_LOGS in path.relative_to(run).parts):
         return None
     name = title.partition(" · ")[0]
     places = [(run / "output.log", f"{name} · output.log")]
