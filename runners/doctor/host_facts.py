@@ -9,7 +9,7 @@ from typing import NamedTuple
 import msgspec
 
 from runners.doctor.logout import LogoutVerdict, judge_logout
-from runners.host.files import is_there, names_in, read_text
+from runners.host.files import ABSENT, absence, is_folder, is_there, names_in, read_text
 from runners.host.memory_group import memory_limit
 from runners.host.open_files import open_files_of_runs
 
@@ -89,11 +89,11 @@ def read_host(root: Path = Path("/")) -> HostFacts:
 
 def clock_synchronized(root: Path = Path("/")) -> bool | None:
     """Whether timesyncd, chrony or ntpd, by their files, keeps the clock; None if none says."""
-    if (root / "run/systemd/timesync/synchronized").exists():
+    # Only chrony may look into its own folder, which is there while it runs.
+    signs = ("run/systemd/timesync/synchronized", "run/chrony/chronyd.pid", "run/ntpd.pid")
+    if any(absence(root / sign) != ABSENT for sign in signs):
         return True
-    if any((root / place).exists() for place in ("run/chrony/chronyd.pid", "run/ntpd.pid")):
-        return True
-    return False if (root / "run/systemd/timesync").is_dir() else None
+    return False if is_folder(root / "run/systemd/timesync") else None
 
 
 def default_interface(root: Path = Path("/")) -> str:

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from runners.host import systemd
-from runners.host.files import read_text
+from runners.host.files import is_there, read_text
 from runners.host.identity import is_booted
 
 _ENABLE = "`loginctl enable-linger` (an administrator: `loginctl enable-linger {user}`)"
@@ -50,6 +50,6 @@ def judge_logout(root: Path = Path("/")) -> LogoutVerdict:
 def in_container(root: Path = Path("/")) -> bool:
     """True inside Docker, Podman, LXC, Kubernetes and their like, as far as they leave a sign."""
     signs = (root / ".dockerenv", root / "run/.containerenv", root / "run/systemd/container")
-    if any(sign.exists() for sign in signs):
+    if any(map(is_there, signs)):
         return True
     return "container=" in read_text(root / "proc/1/environ")

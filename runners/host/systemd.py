@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from runners.host.files import read_json, read_text, write_json
+from runners.host.files import is_file, is_there, read_json, read_text, write_json
 from runners.host.identity import boot_id
 from runners.host.ownership import user_name_of
 
@@ -44,7 +44,7 @@ def this_user() -> str:
 
 def lingers(root: Path = Path("/")) -> bool:
     """True when this user's processes may stay although the user has logged out."""
-    return (root / "var/lib/systemd/linger" / this_user()).exists()
+    return is_there(root / "var/lib/systemd/linger" / this_user())
 
 
 def kills_user_processes(root: Path = Path("/")) -> bool | None:
@@ -100,8 +100,9 @@ def why_no_scope() -> str:
         return "no systemd-run here"
     folder = Path(os.environ.get("XDG_RUNTIME_DIR") or f"/run/user/{os.getuid()}")
     # Without either, systemd-run would only fail, after having started a process.
-    is_there = (folder / "bus").exists() or (folder / "systemd" / "private").exists()
-    return "" if is_there else "no systemd of this user is running"
+    # After `su` it is the folder of the former user, into which this one may not look.
+    signs = (folder / "bus", folder / "systemd" / "private")
+    return "" if any(map(is_there, signs)) else "no systemd of this user is running"
 
 
 def systemd_run(*options: str) -> list[str]:
@@ -146,7 +147,7 @@ def _ask(command: list[str]) -> str:
 def _configured(key: str, root: Path) -> str | None:
     """A key of logind.conf and its drop-ins, else the default named in the shipped comments."""
     main = next(
-        (found for folder in _CONFIGURED_IN if (found := root / folder / "logind.conf").is_file()),
+        (found for folder in _CONFIGURED_IN if is_file(found := root / folder / "logind.conf")),
         None,
     )
     drops: dict[str, Path] = {}

@@ -6,7 +6,7 @@ program nothing: it gets the real ones, see `kept_secrets`.
 
 import re
 from collections.abc import Sequence
-from functools import cache
+from functools import lru_cache
 from itertools import chain
 
 from runners.model.kept_secrets import MASK
@@ -33,7 +33,7 @@ _SHORT_NUMBER = 6
 _NO_VALUES = ("none", "null", "true", "false", "…")
 
 
-@cache
+@lru_cache(4096)  # outputs have names without end
 def is_secret_name(name: str) -> bool:
     """Whether what has this name (a variable, a parameter, a flag, a key) is a secret.
 
@@ -93,7 +93,7 @@ _BEARER = late_pattern(r"(\b(?:bearer|basic)\s+)([\w.~+/=:-]{6,})", re.IGNORECAS
 _USERINFO = late_pattern(r"(://[^/\s:@\"']*:)([^/\s\"']+)(?=@)")
 _URL_USER = late_pattern(r"(https?://)([^/\s:@\"'?#]+)(?=@)", re.IGNORECASE)
 _HOOK = late_pattern(
-    r"(https?://(?:[^/\s\"']*hook[^/\s\"']*/|[^\s\"']*?/(?:api/)?(?:web)?hooks?/|ntfy\.sh/|"
+    r"(https?://(?:[^/\s\"']*hook[^/\s\"']*/|[^\s\"']{0,1000}?/(?:api/)?(?:web)?hooks?/|ntfy\.sh/|"
     r"hc-ping\.com/|maker\.ifttt\.com/|api\.telegram\.org/bot|outlook\.office\.com/))"
     r"([^\s\"']+)",
     re.IGNORECASE,
@@ -102,9 +102,9 @@ _KNOWN_TOKEN = late_pattern(
     r"(?<![A-Za-z0-9_])(?:gh[pousr]_\w{8,}|github_pat_\w{8,}|glpat-[\w-]{8,}|hf_\w{8,}|"
     r"sk-[\w-]{8,}|[sr]k_(?:live|test)_\w{8,}|xox[a-z]-[\w-]{8,}|xapp-[\w-]{8,}|"
     r"(?:AKIA|ASIA)[A-Z0-9]{12,}|AIza[\w-]{20,}|ya29\.[\w.-]{8,}|npm_\w{20,}|pypi-[\w-]{16,}|"
-    r"dop_v1_\w{16,}|SG\.[\w-]{8,}\.[\w-]{8,}|shp[a-z]{2}_\w{16,}|nvapi-[\w-]{12,}|"
+    r"dop_v1_\w{16,}|SG\.[\w-]{8,100}\.[\w-]{8,}|shp[a-z]{2}_\w{16,}|nvapi-[\w-]{12,}|"
     r"r8_\w{16,}|gsk_\w{16,}|xai-\w{16,}|dckr_pat_[\w-]{8,}|tskey-[\w-]{12,}|"
-    r"AGE-SECRET-KEY-1\w{16,}|eyJ[\w-]{6,}\.[\w-]{6,}(?:\.[\w-]*)?)"
+    r"AGE-SECRET-KEY-1\w{16,}|eyJ[\w-]{6,4000}\.[\w-]{6,}(?:\.[\w-]*)?)"
 )
 _LOGIN = late_pattern(r"(\blogin\s+(?:--?[\w-]+\s+)*)([0-9a-f]{40})\b")
 # In a sentence (`--token abc: expected …`) the colon is no part of the value.
@@ -112,8 +112,10 @@ _FLAG = late_pattern(
     rf"""(?<!\S)(--?({_NAMED})\s+)("[^"]*"|'[^']*'|[^\s"'-][^\s"']*?(?=:?(?:[\s"']|\Z)))"""
 )
 # JSON within JSON has backslashes before its quotes.
+# The name is taken whole, and no longer than any is: a line of `a-b-c-…` would take minutes.
 _ASSIGNED = late_pattern(
-    rf"""(?<![\w$])({_NAMED})(?:\\*["']?\s*(?:=|:(?=\s|["']))\s*|\\*["']\s*:\s*)(?:\\+(?=["']))?"""
+    r"""(?<![\w$])(?=([A-Za-z_][\w.-]{0,127}))\1"""
+    r"""(?:\\*["']?\s*(?:=|:(?=\s|["']))\s*|\\*["']\s*:\s*)(?:\\+(?=["']))?"""
 )
 # Of several values behind commas each is one; what has a name of its own is not.
 _VALUE = late_pattern(
@@ -141,8 +143,9 @@ def _mask_assigned(text: str) -> str:
     parts, done = [], 0
     for head in _ASSIGNED.finditer(text):
         # The value of a secret may look like another one; that of anything else may contain one.
-        value = None if head.start() < done else _VALUE.match(text, head.end())
-        if value is not None and is_secret_name(head[1]):
+        if head.start() < done or not is_secret_name(head[1]):
+            continue
+        if value := _VALUE.match(text, head.end()):
             parts += [text[done : head.end()], _masked_value(head[1], value[1])]
             done = value.end()
     return "".join([*parts, text[done:]])

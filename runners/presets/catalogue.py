@@ -41,14 +41,18 @@ class PresetEntry(msgspec.Struct, frozen=True):
 
 def list_presets() -> list[PresetEntry]:
     """Every preset by name; a file in a nearer folder hides one of the same name further away."""
-    found: dict[str, PresetEntry] = {}
+    return [_entry(path) for _, path in sorted(_files_by_name().items())]
+
+
+def _files_by_name() -> dict[str, Path]:
+    found: dict[str, Path] = {}
     for folder in preset_folders():
         for path in (folder / name for name in names_in(folder)):
             # What begins with a dot is an editor's: Emacs's locks are links to nowhere.
             is_named = path.suffix in (".yaml", ".yml") and not path.name.startswith(".")
-            if is_named and path.stem not in found and path.stem not in NOT_PRESETS:
-                found[path.stem] = _entry(path)
-    return [found[name] for name in sorted(found)]
+            if is_named and path.stem not in NOT_PRESETS:
+                found.setdefault(path.stem, path)
+    return found
 
 
 def find_preset(name: str, beside: Path | None = None) -> Path:
@@ -66,7 +70,8 @@ def find_preset(name: str, beside: Path | None = None) -> Path:
             path = folder / f"{name}{suffix}"
             if name not in NOT_PRESETS and is_file(path):
                 return path
-    names = [entry.name for entry in list_presets()]
+    # By their files alone: to read them all would look for what this one's group names, and so on.
+    names = sorted(_files_by_name())
     raise UnknownPreset(
         f"no preset `{name}`{nearest_hint(name, names)}",
         f"presets: {', '.join(names) or 'none'}; looked in {', '.join(map(str, preset_folders()))}",

@@ -178,14 +178,14 @@ def length_of_preset(values: dict[str, Any], preset: Path) -> tuple[int, tuple[i
     entries: dict[str, Any] = {}
     for place in (config if isinstance(config, dict) else {}, values):
         entries |= found if isinstance(found := place.get("parameters"), dict) else {}
-    entry = entries.get(name) if name in entries else 0
+    entry = entries[name] if isinstance(name, str) and name in entries else 0
     stated = entry.get("value") if isinstance(entry, dict) else entry
     has_stages = isinstance(total, dict) and bool(total.get("stages"))
     found = _named_config(values, preset) if stated is None or has_stages else None
     own = _stages_in(found, total)
     if stated is None and found:
         key = entry.get("stands_for") if isinstance(entry, dict) else None
-        stated = _value_in(found, key or name)
+        stated = _value_in(found, str(key or name))
     else:
         own = tuple(0 for _ in own)
     each = stated if isinstance(stated, int) and not isinstance(stated, bool) else 0

@@ -98,6 +98,14 @@ def allocate(
             f"{gpus_text(wanted, request.model)} asked for, but this machine has {len(chosen)}",
             f"ask for at most {len(chosen)}, or --gpus 0 for the CPU",
         )
+    able = [gpu for gpu in chosen if not _is_too_small(request, gpu)]
+    if wanted > len(able):
+        needed = gib_text(_memory_needed(request))
+        return Denied(
+            f"{gpus_text(wanted, request.model)} with {needed} of VRAM asked for, but this machine "
+            f"has {len(able)}",
+            "ask for less of it: gpus.memory, or gpus.share.memory",
+        )
     free = [gpu for gpu in chosen if _unavailable_reason(request, gpu, leases, reserved) is None]
     if len(free) >= wanted:
         taken = tuple(chosen_of(request, free, wanted))
@@ -162,7 +170,11 @@ def claimable_gpus(request: GpuRequest, reading: GpuReading | None) -> set[str]:
         named = set(request.ids)
         return {gpu.uuid for gpu in gpus if named & {str(gpu.index), gpu.uuid}}
     model = request.model.lower()
-    return {gpu.uuid for gpu in gpus if request.wants_gpus and model in gpu.name.lower()}
+    return {
+        gpu.uuid
+        for gpu in gpus
+        if request.wants_gpus and model in gpu.name.lower() and not _is_too_small(request, gpu)
+    }
 
 
 def _without_gpus(request: GpuRequest, reading: GpuReading | None) -> Allocation | Busy | Denied:
@@ -236,10 +248,12 @@ def _unavailable_reason(
         return "allows no program to compute (nvidia-smi --compute-mode=0 allows it)"
     # Before memory and processes: of a GPU that runs of ours hold, both belong to those runs.
     holders = leases.get(gpu.uuid, ())
-    if holders:
-        return _sharing_conflict(request, gpu, holders)
-    if gpu.uuid in reserved:
+    conflict = _sharing_conflict(request, gpu, holders) if holders else None
+    # One that could share may not either: who waits for the whole of it would never have it.
+    if conflict is None and gpu.uuid in reserved:
         return "reserved for a run ahead of it in the queue"
+    if holders:
+        return conflict
     # A sharing run must find its share free; a request for whole GPUs has a minimum if it names it.
     others = None if request.foreign or gpu.simulated else _foreign(gpu)
     return _short_of_memory(request, gpu) or others
@@ -262,8 +276,18 @@ def _sharing_conflict(
     return f"held by {_runs(holders)}"
 
 
+def _memory_needed(request: GpuRequest) -> int:
+    """Bytes that must be free on each GPU of a request."""
+    return max(request.memory or 0, request.share_memory or 0)
+
+
+def _is_too_small(request: GpuRequest, gpu: GpuSnapshot) -> bool:
+    """Whether a GPU has less memory in all than is asked for: waiting does not help."""
+    return bool(gpu.memory_total) and _memory_needed(request) > (gpu.memory_total or 0)
+
+
 def _short_of_memory(request: GpuRequest, gpu: GpuSnapshot) -> str | None:
-    needed = max(request.memory or 0, request.share_memory or 0)
+    needed = _memory_needed(request)
     if not needed:
         return None
     # Missing is not zero: a GPU that hides its memory cannot be promised to hold the run.

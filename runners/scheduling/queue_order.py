@@ -113,6 +113,8 @@ def decide(
             decisions[unit[0].run] = msgspec.structs.replace(full, place=place)
             continue  # it waits for its own kind, and keeps no GPU from anybody
         found = _decide_unit(unit, reading, held, reserved, endings, drained)
+        # What waits for another run's end reserves nothing: its GPUs would be idle.
+        waits_for_a_run = any(_waits_for_a_run(candidate, endings) for candidate in unit)
         for candidate in unit:
             decision = found[candidate.run]
             # The GPUs of a run that is granted in this pass are taken for all that come after it.
@@ -120,8 +122,7 @@ def decide(
             if isinstance(decision, Granted):
                 started[candidate.group] += 1
                 _take(held, candidate, decision.allocation)
-            elif isinstance(decision, Waiting) and not _waits_for_a_run(candidate, endings):
-                # What waits for another run's end reserves nothing: its GPUs would be idle.
+            elif isinstance(decision, Waiting) and not waits_for_a_run:
                 reserved |= claimable_gpus(candidate.request, reading)
     return decisions
 

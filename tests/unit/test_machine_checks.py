@@ -15,6 +15,7 @@ from runners.doctor.host_facts import HostFacts, default_interface, kernel_archi
 from runners.doctor.machine_checks import xid_advice
 from runners.host.helpers import ROOT
 from runners.host.procfs import HELPER_MARK, process_state
+from runners.host.systemd import why_no_scope
 from runners.model.gpus import GpuReading, GpuSnapshot, Xid
 from tests.support import eventually
 
@@ -173,3 +174,13 @@ def test_a_memory_limit_of_a_control_group_is_read(tmp_path: Path) -> None:
     found = read_host(tmp_path)
     assert (found.memory_limit, found.memory_used) == (262144, 1024)
     assert (found.memory_total, found.memory_available) == (1024000, 512000)
+
+
+def test_what_may_not_be_looked_at_ends_no_check(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # As with a folder of another user, /run/chrony or that of a session before `su`: an error.
+    unseen = tmp_path / ("x" * 300)
+    assert isinstance(read_host(unseen), HostFacts)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(unseen))
+    why_no_scope()

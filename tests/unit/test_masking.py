@@ -141,3 +141,10 @@ def test_any_text_is_masked_once(text: str) -> None:
 )
 def test_each_of_several_values_is_a_secret(text: str, masked: str) -> None:
     assert mask_text(text) == masked
+
+
+@pytest.mark.parametrize("piece", ["a-", "-eyJabcdefgh", "http://a", "a.b="])
+def test_a_long_line_without_blanks_is_masked_at_once(piece: str) -> None:
+    # Each of these was looked at again from every piece on: minutes, and then hours.
+    line = piece * (200_000 // len(piece))
+    assert mask_text(f"{line} api_token=SEKRETSEKRET") == f"{line} api_token={MASK}"

@@ -120,3 +120,30 @@ def test_what_a_group_does_not_say_of_gpus_stays_and_what_it_says_counts(
         by_key = resolve_preset(preset, [f"gpus={count}"])
         by_flag = chosen_gpus(count, None)
         assert by_flag is not None and base.gpus.chosen(by_flag) == by_key.gpus
+
+
+def test_a_group_that_names_no_preset_is_said_by_itself(folders: dict[str, Path]) -> None:
+    (folders["here"] / "pair.yaml").write_text("runs:\n- preset: mien\n")
+    (folders["here"] / "mine.yaml").write_text(TEXT.format("mine"))
+    entries = {entry.name: entry for entry in list_presets()}
+    assert entries["mine"].problem is None
+    assert "mien" in (entries["pair"].problem or "") and "`mine`" in (entries["pair"].problem or "")
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        "total: {parameter: [epochs]}",
+        "total: {parameter: {epochs: 1}}",
+        f"on_stall: 0x{'f' * 5000}",
+        f"parameters: {{epochs: {{value: 1, minimum: 0x{'f' * 5000}}}}}",
+        f"gpus: {{count: 0x{'f' * 5000}}}",
+    ],
+)
+def test_an_odd_value_makes_one_preset_unusable_and_no_other(
+    folders: dict[str, Path], keys: str
+) -> None:
+    (folders["here"] / "odd.yaml").write_text(TEXT.format("odd") + keys)
+    (folders["here"] / "mine.yaml").write_text(TEXT.format("mine"))
+    entries = {entry.name: entry for entry in list_presets()}
+    assert entries["mine"].problem is None and entries["odd"].problem

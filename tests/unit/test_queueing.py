@@ -165,3 +165,33 @@ def test_an_exclusive_run_and_a_sharing_one_never_meet() -> None:
     assert gpus(decide([want("s", request=share)], reading(), held(0), {})["s"]) is None
     exclusive = want("e", request=GpuRequest(ids=("0",)))
     assert gpus(decide([exclusive], reading(), held(0, share=GIB), {})["e"]) is None
+
+
+def test_who_could_share_does_not_go_before_who_waits_for_the_whole() -> None:
+    whole = want("whole", 1, 1.0)
+    later = want("later", created=2.0, request=GpuRequest(count=1, share=GpuShare(GIB)))
+    shared = {"GPU-0": [Lease("GPU-0", "holder", 0, "other", share_memory=GIB)]}
+    verdicts = decide([whole, later], reading(1), shared, {})
+    assert gpus(verdicts["later"]) is None and isinstance(verdicts["later"], Waiting)
+    assert gpus(decide([later], reading(1), shared, {})["later"]) == [0]
+
+
+@pytest.mark.parametrize(
+    "request_", [GpuRequest(1, memory=200 * GIB), GpuRequest(1, share=GpuShare(200 * GIB))]
+)
+def test_more_memory_than_a_gpu_has_is_never_waited_for(request_: GpuRequest) -> None:
+    verdicts = decide([want("big", request=request_), want("one", 1, 2.0)], reading(), {}, {})
+    assert isinstance(verdicts["big"], Denied) and gpus(verdicts["one"]) == [0]
+
+
+def test_a_run_for_large_gpus_keeps_no_small_one_from_the_others() -> None:
+    small = GpuSnapshot(0, "GPU-0", "A10", "nvidia", memory_total=24 * GIB, memory_used=GIB)
+    mixed = GpuReading(0.0, "here", "nvml", (small, *reading(2).gpus[1:]))
+    large = want("large", created=1.0, request=GpuRequest(1, memory=40 * GIB))
+    assert gpus(decide([large, want("any", 1, 2.0)], mixed, held(1), {})["any"]) == [0]
+
+
+def test_a_group_that_waits_for_another_run_keeps_no_gpus_from_the_others() -> None:
+    pair = [want("a", 1, 1.0, group="g", after=After("first")), want("b", 2, 1.0, group="g")]
+    verdicts = decide([*pair, want("now", 4, 2.0)], reading(), {}, {"first": None})
+    assert gpus(verdicts["now"]) == [0, 1, 2, 3]

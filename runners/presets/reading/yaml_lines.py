@@ -16,6 +16,8 @@ from runners.model.errors import WrongInput
 _LONGEST = 256 << 10
 """Bytes; reading takes a second for as much."""
 _MOST_VALUES = 20_000
+_MOST_DIGITS = 3_000
+"""Python writes out no number of more than 4,300, but reads any that is in hexadecimal digits."""
 
 Lines = dict[tuple[str | int, ...], int]
 _Resolvers = dict[str, list[tuple[str, re.Pattern[str]]]]
@@ -57,6 +59,8 @@ class FastLoader(_Libyaml):  # type: ignore[misc]
 def _construct_int(loader: CoreLoader | FastLoader, node: yaml.ScalarNode) -> int:
     """An int as YAML 1.2 reads it: 010 is ten, 0o10 is eight."""
     text = str(loader.construct_scalar(node))
+    if len(text) > _MOST_DIGITS:
+        raise ValueError(text)
     return int(text, {"0o": 8, "0x": 16}.get(text[:2].lower(), 10))
 
 
