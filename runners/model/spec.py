@@ -64,6 +64,14 @@ _SMALLEST_OUTPUT = 64 << 10
 AMOUNT = late_pattern(r"\d{1,12}(\.\d{1,60})?(E[-+]?\d{1,2})?")
 """Dollars as decimal text: none of them is too large for a sum."""
 _LONGEST_UNIT_S = 366 * 86_400
+_HIGHEST_PRIORITY = 1_000_000
+
+
+def wrong_priority(number: int) -> str:
+    """Why `number` is no priority; empty where it is one."""
+    if abs(number) <= _HIGHEST_PRIORITY:
+        return ""
+    return f"expected -{_HIGHEST_PRIORITY:,} to {_HIGHEST_PRIORITY:,}"
 
 
 class Price(msgspec.Struct, frozen=True):

@@ -3,7 +3,7 @@
 import re
 
 from runners.model.launchers import PROCESS_LAUNCHERS, traits_of
-from runners.model.spec import GpuRequest, MetricPattern, RunSpec
+from runners.model.spec import GpuRequest, MetricPattern, RunSpec, wrong_priority
 from runners.model.suggestions import nearest_hint
 from runners.presets.reading.typed import KeyMistake, KeyPath
 
@@ -19,6 +19,8 @@ def check_across(spec: RunSpec) -> None:
     _check_what_runs(spec)
     _check_environment(spec)
     check_gpus(spec.gpus, ("gpus",))
+    if problem := wrong_priority(spec.priority):
+        raise KeyMistake(("priority",), problem)
     _check_scaling(spec)
     _check_resume(spec)
     _check_total(spec)

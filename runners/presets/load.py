@@ -17,7 +17,7 @@ from runners.model.parameters import with_value
 from runners.model.placeholders import check_placeholders
 from runners.model.program import request_in_full
 from runners.model.python_command import processes_for
-from runners.model.spec import GpuRequest, Parameter, ParameterValue, RunSpec
+from runners.model.spec import GpuRequest, Parameter, ParameterValue, RunSpec, wrong_priority
 from runners.model.suggestions import nearest_hint
 from runners.presets.command_line import command_name
 from runners.presets.config_file import InFile, config_parameters, length_of_preset, stand_ins
@@ -141,6 +141,8 @@ def with_wishes(
     if request is not None:
         changes["gpus"] = spec.gpus.chosen(request)
     if priority is not None:
+        if problem := wrong_priority(priority):
+            raise WrongInput(f"priority {priority}: {problem}")
         changes["priority"] = priority
     if after is not None:
         try:

@@ -27,6 +27,7 @@ def test_which_run_was_best_is_one_command(cli: CommandLine) -> None:
     assert names(cli) == ["third", "second", "first"], "the newest first, as in the panel"
     assert names(cli, "--sort", "best:loss") == ["second", "first", "third"]
     assert names(cli, "--sort", "best:loss-", "--limit", "1") == ["third"]
+    assert names(cli, "--all", "--limit", "1") == names(cli)[:1]
     assert names(cli, "best:loss<0.45", "--sort", "name") == ["first", "second"]
     assert names(cli, "--name", "ir", "--since", "1h") == ["third", "first"]
     table = cli.run("list", "--sort", "best:loss", "--columns", "name,last:loss,best:loss").stdout

@@ -1,5 +1,6 @@
 """The ranks of a run: each one's output, which of them is silent, behind, or failed first."""
 
+import json
 import os
 import sys
 import time
@@ -81,6 +82,21 @@ def test_a_rank_s_lines_are_taken_out_of_what_all_wrote(cli: CommandLine) -> Non
     assert cli.run("logs", run.id, "--rank", "1").stdout == "one\n[rank1]: ValueError: x\n"
     assert cli.run("logs", run.id, "--rank", "0").stdout == "from rank 0\n"
     assert cli.run("logs", run.id, "--rank", "1", "-n", "1").stdout == "[rank1]: ValueError: x\n"
+    lines = ["one", "[rank1]: ValueError: x"]
+    assert cli.json("logs", run.id, "--rank", "1")["lines"] == lines
+    followed = cli.run("logs", run.id, "--rank", "1", "-f", "--json").stdout.splitlines()
+    assert [json.loads(line)["text"] for line in followed] == lines
+
+
+def test_a_rank_s_lines_are_the_same_in_json(cli: CommandLine) -> None:
+    """However long they are, whatever stands in them, and though the last has no end yet."""
+    run = cli.command("sh", "-c", "exit 0")
+    cli.ended(run)
+    own = run.path / "ranks" / "none_1" / "attempt_0" / "1" / "stdout.log"
+    own.parent.mkdir(parents=True)
+    lines = ["1%\r2%", "é" * 800_000, "a\u2028b", "end"]
+    own.write_text("\n".join(lines), newline="")
+    assert cli.json("logs", run.id, "--rank", "1")["lines"] == lines
 
 
 def test_a_run_without_ranks_says_so(cli: CommandLine, tmp_path: Path) -> None:

@@ -45,6 +45,8 @@ def test_a_run_out_of_memory_goes_on_with_half_the_batch(cli: CommandLine) -> No
     before = set(cli.state.runs.iterdir())
     dry = cli.run("remedy", run.id, "--apply", "half-batch", "--dry-run")
     assert "+ --bs 4" in dry.stderr and set(cli.state.runs.iterdir()) == before
+    shown = cli.json("remedy", run.id, "--apply", "half-batch", "--dry-run")
+    assert shown["diff"] == by_name["half-batch"]["diff"]
     again = cli.run(
         "remedy", run.id, "--apply", "half-batch", "--apply", "expandable-segments", "--wait"
     )

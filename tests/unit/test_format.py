@@ -19,6 +19,7 @@ from tui.views.format import (
     percent,
     size,
     sparkline,
+    three_digits,
 )
 
 
@@ -46,6 +47,8 @@ def test_durations(seconds: float, text: str) -> None:
         (999, "999 B"),
         (1000, "1.0 kB"),
         (7_600_000, "7.6 MB"),
+        (99_970, "100 kB"),
+        (999_600, "1.0 MB"),
         (2e11, "200 GB"),
         (3e15, "3000 TB"),
     ],
@@ -55,7 +58,8 @@ def test_sizes_on_disk_are_decimal(count: float, text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("count", "text"), [(0, "0B"), (1 << 10, "1.0K"), (191 << 30, "191G"), (3 << 39, "1.5T")]
+    ("count", "text"),
+    [(0, "0B"), (1 << 10, "1.0K"), ((1 << 20) - 9, "1.0M"), (191 << 30, "191G"), (3 << 39, "1.5T")],
 )
 def test_sizes_in_memory_are_binary(count: int, text: str) -> None:
     assert memory(count) == text
@@ -105,6 +109,8 @@ def test_gpu_indices_lose_none(numbers: set[int]) -> None:
 
 def test_the_energy_of_a_short_run_is_no_power_of_ten() -> None:
     assert [energy(wh) for wh in (0.0682, 640.0, 12_900.0)] == ["<0.1 Wh", "640 Wh", "12.9 kWh"]
+    assert [energy(wh) for wh in (999.7, 999_700, 1_240_000)] == ["1 kWh", "1,000 kWh", "1,240 kWh"]
+    assert [three_digits(rate) for rate in (0.012345, 99.96, 999.6)] == ["0.0123", "100", "1,000"]
 
 
 def test_runs_are_called_by_their_names_and_paths_stay_as_they_are() -> None:

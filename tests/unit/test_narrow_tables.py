@@ -75,9 +75,9 @@ def test_letters_of_two_cells_are_counted_as_such(
     assert sorted(together) == sorted(
         "".join("".join(row).replace(" ", "") for row in (("run", "state", "reason"), *rows))
     )
-    output.print_pairs([("名前", "a"), ("name", "b")])
-    first, second = capsys.readouterr().out.splitlines()
-    assert cell_len(first) == cell_len(second)
+    output.print_pairs([("名前", "a"), ("name", "b"), ("\u202eloss", "c")])
+    shown = capsys.readouterr().out.splitlines()
+    assert len(set(map(cell_len, shown))) == 1 and shown[2].startswith("‹U+202E›loss")
 
 
 def test_signs_that_our_tables_have_take_a_cell() -> None:

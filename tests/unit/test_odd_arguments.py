@@ -15,8 +15,9 @@ import pytest
 import tui.cli
 from runners.model.errors import ExitCode, WrongInput
 from runners.places.fleet.waiting import new_launch
-from runners.places.ssh.node_groups import NodeGroup, NodeRun
+from runners.places.ssh.node_groups import NodeGroup, NodeRun, add_group
 from runners.places.ssh.registry import RemoteHost, RemoteRegistry
+from runners.places.ssh.ssh import Ssh
 from runners.presets.sweeps import expand
 from runners.state.layout import StateDirectory
 from tests.support import deaf_port
@@ -36,6 +37,14 @@ from tui.views.log_lines import last_lines
         ("monitor", "--watch", "--every=nan"),
         ("monitor", "--watch", "--every", "99999999999d"),
         ("compare", "a", "b", "--code", "--json"),
+        ("serve", "--host", "a..b", "--without-tls"),
+        ("serve", "--port", "99999"),
+        ("plan", "--priority", "9" * 25, "--", "true"),
+        ("plan", "--set", "priority=-1000001", "--", "true"),
+        *(
+            ("plan", "--nodes=2", "--node-rank=0", "--master-addr=a", f"--master-port={port}", "x")
+            for port in ("9" * 25, "000065536", "-1", "²")
+        ),
     ],
 )
 def test_what_is_no_number_or_no_choice_is_wrong_input(words: Sequence[str]) -> None:
@@ -123,13 +132,14 @@ def test_a_range_beyond_all_numbers_is_wrong_input(text: str) -> None:
 
 
 def test_what_a_machine_says_in_other_letters_keeps_no_other_node_from_its_stop(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     asked: list[str] = []
 
     def answer(_: object, words: Sequence[str]) -> object:
         asked.append(words[1])
-        return argparse.Namespace(errors=b"Verbindung geschlossen \xfc")
+        exit_code = ExitCode.DENIED if words[1] == "first" else ExitCode.DONE
+        return argparse.Namespace(errors=b"Verbindung geschlossen \xfc", exit_code=exit_code)
 
     monkeypatch.setattr(nodes, "remote_output", answer)
     state = StateDirectory(tmp_path)
@@ -137,8 +147,25 @@ def test_what_a_machine_says_in_other_letters_keeps_no_other_node_from_its_stop(
     for name in ("a", "b"):
         registry.save(RemoteHost(name, f"root@{name}"))
     group = NodeGroup("two", "p", 1.0, "a", 1, (NodeRun("a", "first"), NodeRun("b", "second")))
-    nodes._stop(state, group, False)
+    add_group(state, group)
+    monkeypatch.setenv("FRESNEL_STATE_DIR", str(tmp_path))
+    assert run_command(["nodes", "stop", "two", "--json"]) == ExitCode.RUN_FAILED
     assert asked == ["second", "first"]
+    found = json.loads(capsys.readouterr().out)
+    assert found["cause"] and [*found["problems"]] == ["a"]
+
+
+def test_what_is_done_to_a_machine_is_one_document(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("FRESNEL_STATE_DIR", str(tmp_path))
+    registry = RemoteRegistry(StateDirectory(tmp_path).create())
+    registry.save(RemoteHost("box", "root@box"))
+    monkeypatch.setattr(Ssh, "is_connected", lambda _: True)
+    for word, key in (("connect", "connected"), ("remove", "removed")):
+        assert run_command(["host", word, "box", "--json"]) == ExitCode.DONE
+        assert json.loads(capsys.readouterr().out) == {"host": "box", key: True}
+    assert registry.names() == []
 
 
 def test_a_machine_that_answers_without_end_is_one_that_failed() -> None:

@@ -213,6 +213,8 @@ def _remove(arguments: argparse.Namespace, ssh: Ssh) -> None:
         close_account(state, ssh.host.name, rented_names(state), is_gone=False)
     ssh.disconnect()
     ssh.registry.forget(ssh.host.name)
+    if arguments.json:
+        print_json({"host": ssh.host.name, "removed": True})
     echo(f"{ssh.host.name} is forgotten, with its key; the machine was not touched")
 
 
@@ -220,7 +222,13 @@ def _connect(arguments: argparse.Namespace, ssh: Ssh) -> None:
     """Log in at this terminal, once, for everything that follows."""
     if ssh.is_connected():
         echo(f"{ssh.host.name} is connected already")
-        return
+    else:
+        _log_in(ssh)
+    if arguments.json:
+        print_json({"host": ssh.host.name, "connected": True})
+
+
+def _log_in(ssh: Ssh) -> None:
     extra = ("ForkAfterAuthentication=yes", "SessionType=none")
     argv = [*ssh.command("open", batch=False, extra=extra), "--", ssh.host.address]
     # The connection stays when this terminal is closed: so must the ssh of a jump host on its way.

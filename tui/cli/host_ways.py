@@ -57,6 +57,9 @@ def forward_ports(arguments: argparse.Namespace, ssh: Ssh) -> None:
         while process.poll() is None and not all(_is_open(here) for here, _ in pairs):
             time.sleep(_LOOKS_EVERY_S)
         if process.poll() is None:
+            if arguments.json:
+                ports = [{"here": here, "there": target} for here, target in pairs]
+                print_json({"host": ssh.host.name, "ports": ports})
             for here, target in pairs:
                 echo(f"http://127.0.0.1:{here} is port {target} of {ssh.host.name}; Ctrl+C ends it")
         process.wait()

@@ -1,10 +1,7 @@
 """`logs`, and following a run's output."""
 
 import argparse
-import json
 import os
-from collections.abc import Iterable, Iterator
-from contextlib import closing
 from pathlib import Path
 
 from runners.host.files import open_plain
@@ -12,11 +9,10 @@ from runners.host.tail import data_end
 from runners.housekeeping import tend
 from runners.lifecycle.control.wait import wait_until_ended
 from runners.model.errors import ExitCode, NotFound
-from runners.model.run import Run
 from runners.state.layout import RunDirectory, StateDirectory
 from runners.state.runs import find_run
-from tui.cli.output import print_json
 from tui.cli.output_blocks import OutputBlocks, OutputFollower
+from tui.cli.output_lines import OutputLines, print_lines
 
 _BLOCK = 1 << 20
 
@@ -34,7 +30,7 @@ def run_logs(arguments: argparse.Namespace) -> int:
     start = 0 if arguments.lines is None else last_lines_offset(path, arguments.lines)
     blocks = OutputBlocks(path, start, run.record.attempt if run.record is not None else 1)
     if arguments.json:
-        return _print_lines(state, run, path, blocks, arguments.follow)
+        return print_lines(state, run, {}, {path: OutputLines(blocks)}, arguments.follow)
     with OutputFollower(blocks) as follower:
         follower.copy()
         if arguments.follow and run.is_live:
@@ -50,51 +46,6 @@ def _output_of(run: RunDirectory, node: int) -> Path:
     if node and not path.exists():
         raise NotFound(f"nothing of a node {node} in `{run.id}`", "the first node is 0")
     return path
-
-
-def _print_lines(
-    state: StateDirectory, run: Run, path: Path, blocks: OutputBlocks, follow: bool
-) -> int:
-    """The output as JSON: one document, or with -f a line of JSON for each line of output."""
-    with closing(blocks):
-        lines = _Lines(blocks)
-        if not follow:
-            print_json({"run": run.id, "path": str(path), "lines": [*lines.new(), *lines.rest()]})
-            return ExitCode.DONE
-
-        def emit(texts: Iterable[str]) -> None:
-            for text in texts:
-                print(json.dumps({"run": run.id, "text": text}), flush=True)
-
-        emit(lines.new())
-        if run.is_live:
-            tend(state)
-            wait_until_ended(state, run.id, lambda: emit(lines.new()))
-        emit([*lines.new(), *lines.rest()])
-    return ExitCode.DONE
-
-
-class _Lines:
-    """Whole lines of an output as it grows, as text; what is not UTF-8 is replaced."""
-
-    def __init__(self, blocks: OutputBlocks) -> None:
-        self._blocks = blocks
-        self._part = b""
-
-    def new(self) -> Iterator[str]:
-        """The lines that were finished since the last look."""
-        for block in self._blocks.new():
-            # The zeros are the hole that output_limit cuts.
-            *whole, self._part = (self._part + block.replace(b"\0", b"")).split(b"\n")
-            yield from (_text(line) for line in whole)
-
-    def rest(self) -> list[str]:
-        """The last line, which does not end."""
-        return [_text(self._part)] if self._part else []
-
-
-def _text(line: bytes) -> str:
-    return line.removesuffix(b"\r").decode("utf-8", "replace")
 
 
 def last_lines_offset(path: Path, count: int) -> int:

@@ -1,7 +1,6 @@
 """`logs --rank` and `logs --ranks`."""
 
 import argparse
-import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from runners.watch.logs.rank_logs import RankLines, has_rank_logs, is_in_output
 from runners.watch.logs.rank_overview import RankOverview, log_of_rank, rank_overview
 from tui.cli.output import echo, print_json, print_table, write_bytes
 from tui.cli.output_blocks import OutputBlocks
+from tui.cli.output_lines import OutputLines, print_lines
 from tui.views.format import DASH, duration
 from tui.views.health.diagnosis_text import diagnose_run
 from tui.views.safe import safe_cell
@@ -53,48 +53,22 @@ def print_rank(state: StateDirectory, run: Run, arguments: argparse.Namespace) -
             )
         sources = [_RankOutput(directory, rank, arguments.lines, path) for path in paths]
 
-    printer = _Notices(run.id, rank, arguments.json, arguments.follow)
+    if arguments.json:
+        outputs = {source.path: source.lines() for source in sources}
+        return print_lines(state, run, {"rank": rank}, outputs, arguments.follow)
 
     def copy() -> None:
         for source in sources:
             for block in source.new():
-                printer.take(block)
+                write_bytes(block)
 
     copy()
     if arguments.follow and run.is_live:
         wait_until_ended(state, run.id, copy)
         copy()
     for source in sources:
-        printer.take(source.rest())
-    printer.end(", ".join(str(source.path) for source in sources))
+        write_bytes(source.rest())
     return ExitCode.DONE
-
-
-class _Notices:
-    """Where a rank's lines go: to stdout as they are, or into JSON."""
-
-    def __init__(self, run_id: str, rank: int, as_json: bool, follow: bool) -> None:
-        self._facts = {"run": run_id, "rank": rank}
-        self._json = as_json
-        self._follow = follow
-        self._lines: list[str] = []
-
-    def take(self, block: bytes) -> None:
-        """Print a block of lines, or keep them."""
-        if not self._json:
-            write_bytes(block)
-            return
-        lines = block.decode("utf-8", "replace").splitlines()
-        if self._follow:
-            for line in lines:
-                print(json.dumps({**self._facts, "text": line}), flush=True)
-        else:
-            self._lines += lines
-
-    def end(self, path: str) -> None:
-        """Print the document, where that is wanted."""
-        if self._json and not self._follow:
-            print_json({**self._facts, "path": path, "lines": self._lines})
 
 
 class _RankOutput:
@@ -130,6 +104,15 @@ class _RankOutput:
                 return 0
             stretch *= 8
         return size
+
+    def lines(self) -> OutputLines:
+        """Its lines, as text."""
+        chosen = self._lines
+        return (
+            OutputLines(self._blocks)
+            if chosen is None
+            else OutputLines(self._blocks, chosen.lines_of)
+        )
 
     def new(self) -> Iterator[bytes]:
         """What is new, whole lines where they have to be chosen."""

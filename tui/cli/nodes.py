@@ -57,8 +57,10 @@ def run_nodes(arguments: argparse.Namespace) -> int:
         return ExitCode.DONE
     group = find_group(state, arguments.group)
     if arguments.what == "stop":
-        _stop(state, group, arguments.force)
-        return ExitCode.DONE
+        problems = _stop(state, group, arguments.force)
+        if arguments.json:
+            print_json({**nodes_json(find_group(state, group.name)), "problems": problems})
+        return ExitCode.RUN_FAILED if problems else ExitCode.DONE
     if arguments.what == "wait":
         return wait_for_nodes(state, group, arguments.json)
     start_watcher(state, group)
@@ -111,22 +113,27 @@ def _without_status(group: NodeGroup, node: NodeRun) -> str:
     return "not started" if group.ended else "starting"
 
 
-def _stop(state: StateDirectory, group: NodeGroup, force: bool) -> None:
-    """Every node by its ladder; the one where they meet comes last."""
+def _stop(state: StateDirectory, group: NodeGroup, force: bool) -> dict[str, str]:
+    """Every node by its ladder, the one where they meet last; why machines did not, by name."""
     word, registry = ["kill"] if force else ["stop"], RemoteRegistry(state)
     if not group.ended and not group.cause:
         # So that the watcher asks none of them a second time, which would be the next step.
         save_group(state, msgspec.structs.replace(group, cause=f"stopped by {user_name()}"))
+    problems = {}
     # The others wait for the first: stopped before them, it would leave them hanging.
     for node in reversed(group.nodes):
         if not node.run:  # whoever starts them sees that they are to stop
             continue
         try:
             done = remote_output(Ssh(registry, registry.find(node.host)), [*word, node.run])
-            answer = done.errors.decode("utf-8", "replace").strip()
-            echo(f"{node.host}: {answer or 'asked to stop'}")
+            answer = done.errors.decode("utf-8", "replace").strip() or "asked to stop"
+            if done.exit_code:
+                raise FresnelError(answer)
+            echo(f"{node.host}: {answer}")
         except FresnelError as error:
+            problems[node.host] = str(error)
             echo(f"⚠ {node.host}: {error}")
+    return problems
 
 
 def wait_for_nodes(state: StateDirectory, group: NodeGroup, as_json: bool) -> int:

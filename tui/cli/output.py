@@ -129,14 +129,19 @@ def _safe_cells(cells: Sequence[str]) -> Sequence[str]:
 
 def print_pairs(pairs: Sequence[tuple[str, str]], width: int = 0) -> None:
     """Names and values, one pair a line; names in `width` cells, or as many as they need."""
-    width = width or max(cells_of(name) for name, _ in pairs)
-    for name, value in pairs:
-        print(f"{fitted(safe_cell(name), width)}  {safe_cell(value)}")
+    shown = [(safe_cell(name), safe_cell(value)) for name, value in pairs]
+    width = width or _name_width(shown)
+    for name, value in shown:
+        print(f"{fitted(name, width)}  {value}")
+
+
+def _name_width(pairs: Iterable[tuple[str, str]]) -> int:
+    return max(cells_of(safe_cell(name)) for name, _ in pairs)
 
 
 def print_details(sections: Sequence[tuple[str, Sequence[tuple[str, str]]]]) -> None:
     """Sections of names and values, one pair a line, an empty line between two sections."""
-    width = max(cells_of(name) for _, pairs in sections for name, _ in pairs)
+    width = max(_name_width(pairs) for _, pairs in sections)
     for i, (_, pairs) in enumerate(sections):
         if i:
             print()

@@ -16,7 +16,7 @@ from runners.probe.trial import TrialLength
 from runners.state.layout import StateDirectory
 from tui.cli.output import echo, print_json, print_table
 from tui.cli.specs import specs_from
-from tui.views.format import DASH, size
+from tui.views.format import DASH, memory
 
 
 def run_probe(arguments: argparse.Namespace) -> int:
@@ -63,22 +63,22 @@ def _interrupted_by(*numbers: signal.Signals) -> Iterator[None]:
 
 def _print_step(step: ProbeStep) -> None:
     verdict = "fits" if step.fits else "does not fit"
-    memory = f", {_memory(step)} at its peak" if step.memory else ""
+    peak = f", {_memory(step)} at its peak" if step.memory else ""
     pace = f", {step.samples_per_s:.1f} samples/s" if step.samples_per_s else ""
-    echo(f"  {step.batch} {verdict}{memory}{pace}")
+    echo(f"  {step.batch} {verdict}{peak}{pace}")
 
 
 def _memory(step: ProbeStep) -> str:
-    return size(step.memory or 0) + (" (simulated)" if step.simulated else "")
+    return memory(step.memory or 0) + (" (simulated)" if step.simulated else "")
 
 
 def _row(step: ProbeStep, result: ProbeResult) -> tuple[str, str, str, str]:
     verdict = "fits" if step.fits else "out of memory"
     if step.batch == result.batch:
         verdict = "largest that fits"
-    memory = _memory(step) if step.memory else DASH
+    peak = _memory(step) if step.memory else DASH
     pace = f"{step.samples_per_s:.1f}" if step.samples_per_s else DASH
-    return str(step.batch), verdict, memory, pace
+    return str(step.batch), verdict, peak, pace
 
 
 def _result_text(spec: RunSpec, result: ProbeResult) -> str:

@@ -12,7 +12,7 @@ from runners.model.states import TERMINAL, State
 from runners.model.units import counted
 from runners.state.layout import StateDirectory
 from tui.cli.output import echo, echo_unfetched, print_json
-from tui.views.format import memory
+from tui.views.format import size
 
 _ENDED = ", ".join(sorted(TERMINAL))
 
@@ -65,15 +65,15 @@ def to_json(pruned: Pruned, dry_run: bool) -> dict[str, Any]:
 
 def _print(pruned: Pruned, dry_run: bool) -> None:
     for run in pruned.removed:
-        print(f"{run.run}  {run.state}  {memory(run.bytes)}")
+        print(f"{run.run}  {run.state}  {size(run.bytes)}")
     for run_id, reason in (pruned.left | pruned.failed).items():
         echo(f"{run_id} stays: {reason}")
     if pruned.leftover_bytes:
-        echo(f"finished what an interrupted prune had left: {memory(pruned.leftover_bytes)}")
+        echo(f"finished what an interrupted prune had left: {size(pruned.leftover_bytes)}")
     echo_unfetched(pruned.unfetched)
     what = counted(len(pruned.removed), "run")
     echo(
-        f"would remove {what}: {memory(pruned.bytes)}"
+        f"would remove {what}: {size(pruned.bytes)}"
         if dry_run
-        else f"removed {what}: {memory(pruned.bytes)} freed"
+        else f"removed {what}: {size(pruned.bytes)} freed"
     )

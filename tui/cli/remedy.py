@@ -36,9 +36,12 @@ def run_remedy(arguments: argparse.Namespace) -> int:
     case = open_case(state, run, verdict)
     if arguments.apply:
         treated = treat(case, arguments.apply)
-        for line in combined_diff(case, treated):
+        diff = combined_diff(case, treated)
+        for line in diff:
             echo(line)
         if arguments.dry_run:
+            if arguments.json:
+                print_json({"run": run.id, "applied": arguments.apply, "diff": list(diff)})
             return ExitCode.DONE
         started = launch_treated(treated)
         if arguments.wait:

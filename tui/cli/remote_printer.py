@@ -34,7 +34,8 @@ class RemotePrinter:
         self._as_json = as_json
         self._is_log = is_log
         self._kept: list[bytes] = []
-        self._line = ""
+        self._begun: list[str] = []
+        """What came of a line of JSON so far."""
         new = codecs.getincrementaldecoder("utf-8")
         self._decoders = {1: new("replace"), 2: new("replace")}
 
@@ -63,18 +64,20 @@ class RemotePrinter:
         kept, self._kept = self._kept, []
         for data in kept:
             self.take(1, data)
-        if self._line.strip():
-            self._print_json(self._line)
-        self._line = ""
+        line, self._begun = "".join(self._begun), []
+        if line.strip():
+            self._print_json(line)
 
     def _shown(self, text: str) -> str:
         return named_from_here(safe(text), self._machine)
 
     def _take_json(self, text: str) -> None:
-        *lines, self._line = (self._line + text).split("\n")
-        for line in lines:
-            self._print_json(line)
-        if len(self._line) > _LONGEST_LINE:
+        first, *others = text.split("\n")
+        self._begun.append(first)
+        for line in others:
+            self._print_json("".join(self._begun))
+            self._begun = [line]
+        if sum(map(len, self._begun)) > _LONGEST_LINE:
             raise FresnelError("an answer without an end")
 
     def _print_json(self, line: str) -> None:

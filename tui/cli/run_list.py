@@ -42,10 +42,12 @@ def run_list(arguments: argparse.Namespace) -> None:
     state = StateDirectory()
     tend(state)
     ids = list_run_ids(state)
-    searched = [f'"{name}:{value}"' for name in _TEXTS if (value := getattr(arguments, name))]
+    searched = [f"{name}:{value}" for name in _TEXTS if (value := getattr(arguments, name))]
     # To be searched or sorted, all of them are looked at.
     if arguments.find or arguments.sort or searched or arguments.all:
-        terms = " ".join(word for word in (*arguments.find, *searched) if word)
+        from shlex import join  # `list` alone does without
+
+        terms = " ".join(filter(None, (*arguments.find, join(searched))))
         rows, costs, more = _chosen(state, ids, terms, arguments)
     else:
         rows, costs = _newest(state, ids, arguments)
@@ -67,7 +69,8 @@ def run_list(arguments: argparse.Namespace) -> None:
         echo("no run matches")
     _tell_of_guard(state)
     if more > 0:
-        echo(f"{more:,} more runs: --all shows them")
+        how = "without --limit they are shown" if arguments.all else "--all shows them"
+        echo(f"{more:,} more runs: {how}")
 
 
 def _tell_of_guard(state: StateDirectory) -> None:
@@ -83,9 +86,9 @@ def _tell_of_guard(state: StateDirectory) -> None:
 
 
 def _limit(arguments: argparse.Namespace) -> int | None:
-    if arguments.all:
-        return None
-    return _SHOWN_ENDED if arguments.limit is None else int(arguments.limit)
+    if arguments.limit is not None:
+        return int(arguments.limit)
+    return None if arguments.all else _SHOWN_ENDED
 
 
 def _newest(

@@ -74,14 +74,13 @@ class _Discreet(logging.Handler):
 
 
 def _listen(host: str, port: int) -> socket.socket:
-    if not 0 <= port <= 65535:
-        raise WrongInput(f"--port {port}: expected 0 to 65535")
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
         return socket.create_server((host, port), family=family)
-    except OSError as error:
+    except (OSError, UnicodeError) as error:  # a name may be none that DNS could have
+        reason = getattr(error, "strerror", None) or error
         raise WrongInput(
-            f"cannot listen on {host}, port {port}: {error.strerror or error}", "try --port 0"
+            f"cannot listen on {host}, port {port}: {reason}", "try --port 0"
         ) from None
 
 

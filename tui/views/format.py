@@ -126,20 +126,24 @@ def _scaled(count: int | float | None, step: int, units: tuple[str, ...]) -> str
         return DASH
     value = float(count)
     for unit in units:
-        if value < step or unit == units[-1]:
-            return (
-                f"{value:.0f}{unit}" if unit == units[0] or value >= 100 else f"{value:.1f}{unit}"
-            )
+        text = f"{value:.0f}" if unit == units[0] or value >= 99.95 else f"{value:.1f}"
+        if float(text) < step or unit == units[-1]:
+            return text + unit
         value /= step
     return DASH
 
 
+def three_digits(value: float) -> str:
+    """A quantity with three digits that mean something, and no power of ten: `12.9`, `1,240`."""
+    return f"{value:,.0f}" if value >= 99.95 else f"{value:.3g}"
+
+
 def energy(watt_hours: float) -> str:
-    """`<0.1 Wh` of a short run, `640 Wh`, `12.9 kWh`: three digits that mean something."""
+    """`<0.1 Wh` of a short run, `640 Wh`, `12.9 kWh`."""
     if watt_hours < 0.1:
         return "<0.1 Wh"
-    kilo = watt_hours >= 1000
-    return f"{watt_hours / 1000:.3g} kWh" if kilo else f"{watt_hours:.3g} Wh"
+    kilo = watt_hours >= 999.5
+    return f"{three_digits(watt_hours / 1000)} kWh" if kilo else f"{three_digits(watt_hours)} Wh"
 
 
 def dollars(amount: Decimal | None) -> str:

@@ -9,11 +9,10 @@ from runners.lifecycle.launch.dispatch import dispatch
 from runners.lifecycle.launch.preconditions import refuse_other_host, refuse_untrusted_run
 from runners.model.errors import FresnelError, WrongInput
 from runners.model.run import Run
+from runners.model.spec import wrong_priority
 from runners.state.codec import read_plan
 from runners.state.layout import StateDirectory
 from runners.state.runs import read_run
-
-HIGHEST = 1_000_000
 
 
 def set_priority(state: StateDirectory, run: Run, priority: int, is_step: bool = False) -> Run:
@@ -32,8 +31,8 @@ def set_priority(state: StateDirectory, run: Run, priority: int, is_step: bool =
             raise FresnelError(f"{directory.plan} is missing or damaged", "launch the run again")
         if is_step:
             priority += plan.spec.priority
-        if abs(priority) > HIGHEST:
-            raise WrongInput(f"priority {priority}: expected -{HIGHEST:,} to {HIGHEST:,}")
+        if problem := wrong_priority(priority):
+            raise WrongInput(f"priority {priority}: {problem}")
         spec = msgspec.structs.replace(plan.spec, priority=priority)
         replace(directory.plan, msgspec.json.encode(msgspec.structs.replace(plan, spec=spec)))
     dispatch(state)

@@ -134,7 +134,7 @@ def interface_towards(address: str, port: int) -> str:
         with socket.socket(family, kind) as probe:
             probe.connect(place)  # nothing is sent
             mine = probe.getsockname()[0]
-    except OSError:
+    except (OSError, UnicodeError):  # a name may be none that DNS could have
         return ""
     found = [
         name

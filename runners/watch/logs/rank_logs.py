@@ -64,7 +64,7 @@ class RankLines:
         self.rank = rank
         self._untagged = untagged and rank == 0
         self._header = f"[rank{rank}]:".encode() if untagged and rank else b""
-        self._rest = b""
+        self._begun: list[bytes] = []
 
     def accepts(self, line: bytes) -> bool:
         """Whether this rank wrote the line."""
@@ -77,14 +77,18 @@ class RankLines:
 
     def take(self, block: bytes) -> bytes:
         """Its lines among those that `block` ends; the last, open one waits for its end."""
-        *lines, self._rest = (self._rest + block).split(b"\n")
-        chosen = (line.removeprefix(self._header) for line in lines if self.accepts(line))
-        return b"".join(line + b"\n" for line in chosen)
+        ended, newline, begun = block.rpartition(b"\n")
+        if not newline:
+            # Joined once: a progress bar writes one line of many megabytes.
+            self._begun.append(begun)
+            return b""
+        text, self._begun = b"".join([*self._begun, ended]), [begun]
+        return b"".join(line + b"\n" for line in self.lines_of(text))
 
     def flush(self) -> bytes:
         """The last line, which never got its end."""
-        rest, self._rest = self._rest, b""
-        return rest.removeprefix(self._header) if rest and self.accepts(rest) else b""
+        rest, self._begun = b"".join(self._begun), []
+        return b"".join(self.lines_of(rest)) if rest else b""
 
 
 def tags_in(text: bytes) -> list[int]:

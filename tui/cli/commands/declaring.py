@@ -33,6 +33,13 @@ def seconds(text: str) -> float:
         raise argparse.ArgumentTypeError(str(error)) from None
 
 
+def port(text: str) -> int:
+    """A port on the command line; 0 is any that is free."""
+    if text.isascii() and text.isdecimal() and len(text) < 6 and int(text) < 65536:
+        return int(text)
+    raise argparse.ArgumentTypeError(f"expected a port, 0 to 65535, got {text!r}")
+
+
 def overrides(parser: argparse._ActionsContainer, help: str) -> None:
     """Declare the repeatable `--set KEY=VALUE`."""
     repeated(parser, "--set", "KEY=VALUE", help, dest="overrides")

@@ -8,6 +8,7 @@ from tui.cli.commands.declaring import (
     examples,
     flag,
     overrides,
+    port,
     repeated,
     seconds,
     shared,
@@ -315,5 +316,6 @@ def _where(parser: CommandParser) -> None:
     argument(parser, "--nodes", "N", each, type=int)
     argument(parser, "--node-rank", "R", "which of them: 0 to N-1", type=int)
     argument(parser, "--master-addr", "ADDRESS", "where they meet: an address of the machine 0")
-    argument(parser, "--master-port", "PORT", "and its port (29500; --hosts: a free one)", type=int)
+    meeting = "and its port (29500; --hosts: a free one)"
+    argument(parser, "--master-port", "PORT", meeting, type=port)
     argument(parser, "--node-addresses", "A,B", "all addresses in order, for the program to know")

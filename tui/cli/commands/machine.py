@@ -1,6 +1,6 @@
 """`presets`, `secret`, `checkpoint`, `doctor`, `service`, `serve`, `demo`, `completion`, others."""
 
-from tui.cli.commands.declaring import RUN, Actions, argument, examples, flag, overrides
+from tui.cli.commands.declaring import RUN, Actions, argument, examples, flag, overrides, port
 from tui.cli.parsing import CommandParser
 
 
@@ -121,7 +121,7 @@ def declare_serve(parser: CommandParser) -> None:
         default="127.0.0.1",
         help="the address to listen on (127.0.0.1: only this machine)",
     )
-    argument(parser, "--port", "N", "default 8811; 0 for any free one", type=int, default=8811)
+    argument(parser, "--port", "N", "default 8811; 0 for any free one", type=port, default=8811)
     flag(parser, "--read-only", "read-only: launch, stop and change nothing")
     flag(parser, "--without-tls", "with another --host: the token crosses the network unencrypted")
     examples(parser, "serve", "serve --port 0 --read-only")

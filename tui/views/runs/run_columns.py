@@ -12,7 +12,7 @@ from runners.model.states import State
 from runners.model.units import indices
 from runners.places.run_row import RunRow
 from runners.watch.metrics.judging import held_out_name
-from tui.views.format import DASH, duration, first_line, fitted, metric
+from tui.views.format import DASH, duration, first_line, fitted, metric, three_digits
 from tui.views.runs.row_reading import age_text
 from tui.views.runs.run_sort import FIELDS, SortKey
 
@@ -70,8 +70,7 @@ def _gpus(row: RunRow, context: TableContext, width: int) -> str:
 def _rate(row: RunRow, context: TableContext, width: int) -> str:
     if row.rate is None:
         return ""
-    number = f"{row.rate:.3g}" if row.rate < 1000 else f"{row.rate:,.0f}"
-    return f"{number} {row.rate_unit}/s"
+    return f"{three_digits(row.rate)} {row.rate_unit}/s"
 
 
 def _last(row: RunRow, context: TableContext, width: int) -> str:
