@@ -80,14 +80,29 @@ def test_garbage_is_passed_over(path: Path, garbage: bytes) -> None:
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
-def test_a_number_that_json_has_no_word_for_is_shown_as_none(path: Path, value: float) -> None:
+def test_a_number_that_json_has_no_word_for_is_what_it_is(path: Path, value: float) -> None:
     """As Python's json.dumps writes it; with the other numbers of its line it would be lost."""
     event = {"time": 1, "type": "metrics", "step": 3, "values": {"loss": value, "lr": 0.5}}
     path.write_text(json.dumps(event | {"caption": "NaN, Infinity"}) + "\n")
     stream = EventStream(path)
     stream.poll()
     assert stream.step == 3 and stream.metrics["lr"] == 0.5
-    assert math.isnan(stream.metrics["loss"])
+    assert repr(stream.metrics["loss"]) == repr(value)
+
+
+@pytest.mark.parametrize(
+    ("odd", "step"),
+    [
+        (b'"step": 7, "values": {"loss": 0.5, "warm": true, "note": "first", "all": [1]}', 7),
+        (b'"step": 7.0, "values": {"loss": 0.5}', 7),
+        (b'"step": 7, "epoch": 0.5, "values": {"loss": 0.5}', 7),
+    ],
+)
+def test_one_odd_field_costs_an_event_that_field_alone(path: Path, odd: bytes, step: int) -> None:
+    path.write_bytes(b"\xef\xbb\xbf" + b'{"time": 1, "type": "metrics", ' + odd + b"}\r\n")
+    stream = EventStream(path)
+    stream.poll()
+    assert (stream.step, stream.metrics, stream.epoch or 1) == (step, {"loss": 0.5}, 1)
 
 
 @settings(max_examples=60, deadline=None)

@@ -182,3 +182,39 @@ def test_a_table_that_counts_epochs_tells_no_step(tmp_path: Path) -> None:
     final = make_final(run_in(tmp_path)).progress
     for progress in (report.course.progress(0.0), final):
         assert (progress.epoch, progress.step) == (3, None)
+
+
+TWO_ROWS = [(1.0, 0.5), (2.0, 0.25)]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"\xef\xbb\xbfepoch,loss\n1,0.5\n2,0.25\n",
+        b"     epoch,      loss\n         1,   0.5\n         2,  0.25\n",
+        b"epoch;loss\r\n1;0.5\r\n2;0.25\r\n",
+        b"epoch\tloss\n1\t0.5\n2\t0.25\n",
+        b"epoch,loss\n1,0.5\n7,0.1\r8,0.1\n\0\0\0\n2,0.25\n",
+    ],
+    ids=["byte order mark", "padded", "semicolons", "tabs", "damaged rows"],
+)
+def test_a_table_is_read_as_programs_write_them(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "metrics.csv").write_bytes(content)
+    metrics = everything(run_in(tmp_path))
+    (loss,) = metrics.series().values()
+    assert list(zip(loss.steps, loss.values, strict=True)) == TWO_ROWS and not metrics.notes
+
+
+def test_a_history_that_is_too_long_to_be_read_is_told(tmp_path: Path) -> None:
+    with (tmp_path / "trainer_state.json").open("wb") as file:
+        file.truncate((64 << 20) + 1)
+    assert "trainer_state.json" in " ".join(everything(run_in(tmp_path)).notes)
+
+
+def test_a_table_whose_loss_diverged_leaves_a_report_that_can_be_read(tmp_path: Path) -> None:
+    (tmp_path / "output.log").write_bytes(b"words without any number at all\n" * 300_000)
+    (tmp_path / "metrics.csv").write_bytes(b"step,loss\n1,0.5\n2,nan\n")
+    run = run_in(tmp_path)
+    keep_final(run)
+    final = read_final(run)
+    assert final is not None and repr(final.metrics["loss"].value) == "nan"

@@ -716,3 +716,33 @@ def test_an_object_of_many_metrics_is_read_whole() -> None:
     assert values(samples, "loss") == [(10, 0.5)] and len(samples[0].values) == 251
     # Cut off, it is no object, and none of its numbers is read in half.
     assert not values(read(json.dumps(logged)[:-7])[1], "loss")
+
+
+def bar(done: int, total: int) -> str:
+    return f"{100 * done // total:3d}%|{'█' * (10 * done // total):10}| {done}/{total} [00:09<?, ?it/s]"
+
+
+def test_processes_that_each_draw_a_bar_without_a_name_are_no_epochs() -> None:
+    lines = [bar(0, 100), bar(0, 100)]
+    for done in range(5, 101, 5):
+        lines += [bar(done, 100), bar(done - 2, 100)]
+    _, samples = read("\n".join(lines), "tqdm")
+    assert {sample.epoch for sample in samples} == {None}
+    places = [sample.step for sample in samples if sample.step is not None]
+    assert places == sorted(places) and places[-1] == 100
+
+
+def test_a_longer_bar_before_hugging_face_s_training_is_not_the_training_s() -> None:
+    lines = [bar(done, 50_000) for done in (0, 25_000, 50_000)]
+    for step in range(100, 1001, 100):
+        loss = {"loss": 1 / step, "grad_norm": 1.0, "epoch": step / 500}
+        lines += [bar(step - 100, 1000), bar(step, 1000), str(loss), bar(step, 1000)]
+    _, samples = read("\n".join(lines))
+    assert [step for step, _ in values(samples, "loss")] == [*range(100, 1001, 100)]
+    assert {sample.steps for sample in samples if sample.values} == {1000}
+
+
+def test_a_fraction_behind_it_shows_that_an_epoch_of_0_is_a_place() -> None:
+    lines = [json.dumps({"step": at, "loss": 0.5, "epoch": at / 2}) for at in range(5)]
+    _, samples = read("\n".join(lines))
+    assert [sample.epoch for sample in samples] == [1.0, 0.5, 1.0, 1.5, 2.0]

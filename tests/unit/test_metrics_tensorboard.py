@@ -182,3 +182,17 @@ def test_of_more_files_than_are_read_the_newest_are_and_that_is_told(tmp_path: P
     board.poll()
     assert set(board.collection.series) == {"loss", "newest"}
     assert len(board.problems) == 1 and f"{BoardSource.most + 1}" in board.problems[0]
+
+
+def test_the_folder_above_all_files_is_found_once_at_a_look(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(50):
+        write(tmp_path / str(number), {"loss": [1.0]}, 1)
+    looked = []
+    find = os.path.commonpath
+    monkeypatch.setattr(os.path, "commonpath", lambda paths: looked.append(1) or find(paths))
+    board = BoardSource([str(tmp_path)], 0.0)
+    board.poll()
+    board.poll()
+    assert len(board.collection.series) == 50 and len(looked) == 2

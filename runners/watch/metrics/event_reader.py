@@ -4,6 +4,7 @@ import json
 import math
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import NoneType
 
 import msgspec
 
@@ -21,7 +22,8 @@ _BLOCK = 4 << 20
 _MOST = 1 << 1023
 """The greatest whole number that certainly fits in a float."""
 WITH_VALUES = ("metrics", "epoch", "summary")
-_COUNTS = ("epoch", "epochs", "step", "steps", "seconds")
+_WHOLE = ("epoch", "epochs", "step", "steps")
+_COUNTS = (*_WHOLE, "seconds")
 
 
 class EventReader:
@@ -80,11 +82,24 @@ class EventReader:
 
 
 class _Loose:
-    """Reads what Python's json.dumps writes of NaN and infinities, which are no JSON, as None."""
+    """Reads what others than our own trainers write.
+
+    That is NaN and infinities, which are no JSON, counts with a point in them, and among the values
+    whatever is no number, which is left out.
+    """
 
     def decode(self, line: bytes) -> Event:
-        plain = json.loads(line, parse_constant=lambda _: None)
-        return msgspec.json.decode(msgspec.json.encode(plain), type=Event)
+        plain = json.loads(line.decode("utf-8-sig"))
+        if not isinstance(plain, dict):
+            raise ValueError("no event")
+        values = plain.get("values")
+        if isinstance(values, dict):
+            numbers = (float, int, NoneType)
+            plain["values"] = {name: n for name, n in values.items() if type(n) in numbers}
+        for name in _WHOLE:
+            if isinstance(count := plain.get(name), float):
+                plain[name] = math.ceil(count) if math.isfinite(count) else None
+        return msgspec.convert(plain, Event)
 
 
 _loose = _Loose()
@@ -93,7 +108,7 @@ _loose = _Loose()
 def _decoded(lines: list[bytes]) -> Iterator[Event]:
     for line in lines:
         event = decode(line, Event)
-        if event is None and (b"NaN" in line or b"Infinity" in line):
+        if event is None and b'"type"' in line:
             event = decode(line, _loose)
         if event is None:
             continue

@@ -57,11 +57,11 @@ class FileSource(ABC, Generic[F]):
         own = self._own(budget)
         # Where one tells anew what another has told, the one that was written last counts.
         found = sorted(own, key=lambda path: (own[path], path))[-self.most :]
-        if any(self._is_renamed(file, found) for file in self._files.values()):
+        if self._is_renamed(found):
             self._files, self.collection = {}, SeriesSet(self.source)
         for path in found:
             if path not in self._files:
-                self._files[path] = self._open(path, found)
+                self._files[path] = self._open(path)
         for file in self._files.values():
             if file.problem or not budget.may_enter(str(file.path)):
                 continue
@@ -88,8 +88,8 @@ class FileSource(ABC, Generic[F]):
             return False
         return is_file(path) and modified_at(path) >= self._since
 
-    def _is_renamed(self, file: F, found: Sequence[Path]) -> bool:
-        """Whether its metrics have other names among the files that were `found` since."""
+    def _is_renamed(self, found: Sequence[Path]) -> bool:
+        """Whether what was read has other names beside the files that were `found` since."""
         return False
 
     @abstractmethod
@@ -101,5 +101,5 @@ class FileSource(ABC, Generic[F]):
         """The files in a folder that a pattern names."""
 
     @abstractmethod
-    def _open(self, path: Path, found: Sequence[Path]) -> F:
-        """A new one of the files that were `found`."""
+    def _open(self, path: Path) -> F:
+        """A new one of the files."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterable
 from functools import partial
@@ -304,5 +305,5 @@ class LiveReport:
             # A run that only writes files has its loss, trend and step from there.
             self._printed.headline = name
             self._printed.trend.clear()
-            self._printed.trend.extend(found[name].values[-240:])
+            self._printed.trend.extend(filter(math.isfinite, found[name].values[-240:]))
             self._printed.reach(found[name].axis, found[name].steps[-1])

@@ -1,11 +1,13 @@
 """Metrics in Lightning's `metrics.csv`, Keras' CSVLogger and the Trainer's `trainer_state.json`."""
 
-from collections.abc import Iterator, Sequence
+import errno
+from collections.abc import Iterator
 from pathlib import Path
 
 from runners.host.bounded_glob import SearchBudget, entries_of, is_folder_entry
 from runners.host.files import modified_at, read_plain
 from runners.host.tail import Follower
+from runners.state.boundary import cannot_be_read
 from runners.state.decoding import decode, python_json
 from runners.watch.metrics.file_source import FileSource
 from runners.watch.metrics.numbers import whole_number
@@ -24,6 +26,7 @@ class TableFile:
         self.problem = ""
         self._follower = Follower(path, redraws=False)
         self._columns: list[str] = []
+        self._mark = ","
         self._zero = False
 
     def poll(self) -> Iterator[Sample]:
@@ -40,9 +43,15 @@ class TableFile:
             more = news.more and bool(news.lines)
 
     def _row(self, line: str) -> Sample | None:
-        from csv import reader  # few runs have a table
+        from csv import Error, reader  # few runs have a table
 
-        cells = next(reader([line]), [])
+        if not self._columns:
+            line = line.removeprefix("\ufeff")
+            self._mark = next((mark for mark in ";\t" if mark in line and "," not in line), ",")
+        try:
+            cells = [cell.strip() for cell in next(reader([line], delimiter=self._mark), [])]
+        except Error:
+            return None  # half a row, or none
         if not self._columns:
             # Another table: the empty column makes all its rows differ in length and be skipped.
             self._columns = cells if {"step", "epoch"} & set(cells) else [""]
@@ -80,10 +89,12 @@ class TrainerState:
         try:
             stat = self.path.stat()
             # The file is rewritten as a whole, so it cannot be read on from an offset.
-            if (stat.st_mtime_ns, stat.st_size) == self._seen or stat.st_size > _HUGE:
+            if (stat.st_mtime_ns, stat.st_size) == self._seen:
                 return
             content = read_plain(self.path, _HUGE)
-        except OSError:
+        except OSError as error:
+            if error.errno == errno.EFBIG:
+                self.problem = cannot_be_read(self.path.name, error)
             return
         state = decode(content, python_json)
         if state is None:
@@ -110,7 +121,7 @@ class LogFileSource(FileSource[TableFile | TrainerState]):
         # Lightning puts it in `lightning_logs/version_3`, the Trainer in `checkpoint-500`.
         return _tables_below(folder, 2, budget)
 
-    def _open(self, path: Path, found: Sequence[Path]) -> TableFile | TrainerState:
+    def _open(self, path: Path) -> TableFile | TrainerState:
         return TrainerState(path) if _is_state(path) else TableFile(path)
 
     def _own(self, budget: SearchBudget) -> dict[Path, float]:

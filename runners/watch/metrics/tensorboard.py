@@ -81,6 +81,7 @@ class BoardSource(FileSource[EventFile]):
     source = "tensorboard"
     called = "TensorBoard's files"
     most = 200
+    _top = ""
 
     def _is_of_kind(self, path: Path) -> bool:
         return "tfevents" in path.name and not _HPARAMS.match(path.parent.name)
@@ -88,17 +89,15 @@ class BoardSource(FileSource[EventFile]):
     def _below(self, folder: str, budget: SearchBudget) -> list[Path]:
         return [Path(name) for name in sorted(bounded_glob(f"{escape(folder)}/**/{_NAME}", budget))]
 
-    def _open(self, path: Path, found: Sequence[Path]) -> EventFile:
-        return EventFile(path, self._prefix(path, found))
-
-    def _is_renamed(self, file: EventFile, found: Sequence[Path]) -> bool:
-        return file.prefix != self._prefix(file.path, found)
-
-    def _prefix(self, path: Path, found: Sequence[Path]) -> str:
+    def _is_renamed(self, found: Sequence[Path]) -> bool:
         # Writers in subfolders of one log folder are told apart by the folder's name.
-        folders = {file.parent for file in (*found, *self._files)}
-        top = Path(os.path.commonpath(sorted(folders)))
-        return "" if path.parent == top else f"{path.parent.relative_to(top)}/"
+        folders = {str(file.parent) for file in (*found, *self._files)}
+        before, self._top = self._top, os.path.commonpath(folders) if folders else ""
+        return bool(self._files) and self._top != before
+
+    def _open(self, path: Path) -> EventFile:
+        folder = path.parent.relative_to(self._top)
+        return EventFile(path, f"{folder}/" if folder.parts else "")
 
 
 def _scalars(message: bytes, prefix: str) -> Iterator[Sample]:

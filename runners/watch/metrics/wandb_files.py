@@ -8,7 +8,7 @@ items with a key and its value as JSON.
 
 import glob
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 from runners.host.bounded_glob import SearchBudget
@@ -111,7 +111,7 @@ class WandbSource(FileSource[WandbFile]):
     def _below(self, folder: str, budget: SearchBudget) -> tuple[Path, ...]:
         return ()  # its patterns name the files themselves
 
-    def _open(self, path: Path, found: Sequence[Path]) -> WandbFile:
+    def _open(self, path: Path) -> WandbFile:
         return WandbFile(path)
 
 

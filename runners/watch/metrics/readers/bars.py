@@ -199,6 +199,10 @@ class TqdmReader(Reader):
             known = self._epochs or self.epochs
         elif self._by_name and not bar.text and bar.done < self._done:
             return Sample(values, pace=bar.pace)  # the next epoch's bar, without its name yet
+        elif not self._named and bar.done and 0 < self._done - bar.done < (bar.total or 0) / 2:
+            # Another process draws one of its own, behind: from now on nobody counts them.
+            self.missed = True
+            return Sample(values, pace=bar.pace)
         elif not self._named and self.missed and self._epoch != 1:
             # Which of many unnamed bars this is, nobody has counted.
             return Sample(values, pace=bar.pace)

@@ -31,6 +31,9 @@ class HuggingFaceReader(Reader):
     _known = False
     _resumed = False
     _waiting: Sample | None = None
+    _shorter: Sample | None = None
+    """Where the bar is that was drawn last, if it is shorter than the one over all steps."""
+    _trains = False
 
     def read(self, line: str) -> Sample | None:
         """A dictionary, or a redraw of the bar over all steps."""
@@ -47,10 +50,11 @@ class HuggingFaceReader(Reader):
             return None
         if self._steps is not None and bar.total < self._steps:
             # An evaluation has its own bar, and a shorter one.
+            self._shorter = Sample(step=bar.done, steps=bar.total)
             return CLAIMED if self._known else None
         if self._resumed and not bar.done:
             return CLAIMED
-        self._step, self._steps = bar.done, bar.total
+        self._step, self._steps, self._shorter = bar.done, bar.total, None
         if not self._known:
             return None  # any program's bar may have no text, before it is given its name
         sample = self._release()
@@ -61,6 +65,8 @@ class HuggingFaceReader(Reader):
         return self._release()
 
     def _dictionary(self, line: str, at: int) -> Sample:
+        if not self._trains and line.startswith("{'loss'", at):
+            self._begin()
         # A dictionary with known keys leaves no doubt that this is the Trainer.
         self._known = self.sure = True
         earlier = self._release()
@@ -78,6 +84,15 @@ class HuggingFaceReader(Reader):
             return self._beside(earlier, sample._replace(step=step))
         self._waiting = sample
         return earlier or CLAIMED
+
+    def _begin(self) -> None:
+        """The first loss: a longer bar than the one drawn last was of what came before training.
+
+        Unless that one was of an evaluation, which is over by the time it is told.
+        """
+        self._trains, bar = True, self._shorter
+        if bar is not None and (bar.step != bar.steps or not self._known):
+            self._step, self._steps = bar.step, bar.steps
 
     def _beside(self, earlier: Sample | None, sample: Sample) -> Sample:
         """One sample now; the other one is given with the next line."""

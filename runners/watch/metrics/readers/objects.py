@@ -52,11 +52,12 @@ class ObjectReader(Reader):
             any(is_measure(name) for name in values) or (step is not None or epoch is not None)
         ):
             return None
-        # Only a first epoch of 0 shows that they count from 0.
-        self.from_zero = self.from_zero or (epoch == 0 and not self._begun)
+        # Only a first epoch of 0 shows that they count from 0, and no fraction after it: those are
+        # places inside an epoch, and not moved.
+        is_whole = epoch is None or epoch.is_integer()
+        self.from_zero = is_whole and (self.from_zero or (epoch == 0 and not self._begun))
         self._begun = self._begun or epoch is not None
-        # Fractions of an epoch are places inside it, and not moved.
-        if epoch is not None and epoch.is_integer():
+        if epoch is not None:
             epoch += self.from_zero
         if phase:
             values = {_in_phase(name, phase): value for name, value in values.items()}
