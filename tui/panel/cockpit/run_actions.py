@@ -53,12 +53,18 @@ class RunActions:
     """Stop, delete, label and order the chosen runs."""
 
     def __init__(
-        self, app: App[object], commands: RunCommands, places: PlaceOfRuns, pane: RunPane
+        self,
+        app: App[object],
+        commands: RunCommands,
+        places: PlaceOfRuns,
+        pane: RunPane,
+        again: Callable[[RunRow], object],
     ) -> None:
+        """`again` opens a run in the launch form."""
         self._app = app
         self._commands = commands
         self._places = places
-        self._pane = pane
+        self._pane, self._again = pane, again
         self._asked: set[OwnProcess] = set()
         """Processes of no run that were asked to end."""
         self._alone: dict[str, Callable[[], None]] = {
@@ -263,7 +269,8 @@ class RunActions:
         from tui.panel.screens.remedy import RemedyScreen
         from tui.views.health.remedy_offer import RemedyOffer
 
-        place, run, screen = self._places.of(row), row.run_id, RemedyScreen(row.name)
+        place, run = self._places.of(row), row.run_id
+        screen = RemedyScreen(row.name, partial(self._again, row))
         apply = if_answered(lambda chosen: self._commands.act(place, ApplyRemedy(run, chosen)))
         self._app.push_screen(screen, apply)
         question = Question.REMEDIES

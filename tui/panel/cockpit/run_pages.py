@@ -89,6 +89,8 @@ class RunPages:
 
         def closed(then: str | None) -> None:
             if then == "log":
+                if row.id in self._pane.keys:
+                    self._pane.select(row.id)
                 self._parts.area.log_pane.focus()
 
         self._parts.app.push_screen(RunDetailScreen(read), closed)
@@ -273,11 +275,12 @@ class RunPages:
 
     # ---- launching
 
-    def launch(self, how: str) -> None:
+    def launch(self, how: str, row: RunRow | None = None) -> None:
         """Open the launch form.
-        It is `new`, or filled in to launch the selected run `again`, or to `resume` it.
+        It is `new`, or filled in to launch a run `again`, or to `resume` it: the selected one, if
+        no other is given.
         """
-        row = None if how == "new" else self._pane.selected_row
+        row = None if how == "new" else row or self._pane.selected_row
         if row is None and how != "new":
             self._notify(_NONE)
         elif row is None:

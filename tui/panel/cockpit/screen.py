@@ -271,7 +271,8 @@ class CockpitScreen(PaintedOnce[None]):
         """What keys do to runs, asked for first."""
         from tui.panel.cockpit.run_actions import RunActions
 
-        return RunActions(self.app, self.commands, self.places, self.query_one(RunPane))
+        pane, again = self.query_one(RunPane), partial(self.pages.launch, "again")
+        return RunActions(self.app, self.commands, self.places, pane, again)
 
     @cached_property
     def machines(self) -> Machines:

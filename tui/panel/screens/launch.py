@@ -117,11 +117,13 @@ class LaunchScreen(FormDialog):
         choose_machine(self.app, self.planners, self.planner, self._move_to)
 
     def _move_to(self, planner: LaunchPlanner) -> None:
-        self.planner, self._moves = planner, True
+        name = self.choice.entry.name if self.choice is not None else ""
+        self.planner, self._moves, self.choice = planner, True, None
+        self._checks.change()
         if (snapshot := getattr(self.app, "snapshot", None)) is not None:
             self.show(snapshot)
         self._show_machine()
-        self._read_presets(self.choice.entry.name if self.choice is not None else "")
+        self._read_presets(name)
 
     @property
     def presets(self) -> PresetList:
@@ -241,7 +243,7 @@ class LaunchScreen(FormDialog):
     def _read_form(self) -> list[RunSpec]:
         """The specs that the form describes; FresnelError names the field that is wrong."""
         if self.choice is None:
-            raise WrongInput("choose a preset first")
+            raise WrongInput("no preset is chosen yet")
         if self.choice.entry.problem:
             raise WrongInput(self.choice.entry.problem)
         return self.form.specs()
@@ -318,7 +320,7 @@ class LaunchScreen(FormDialog):
         except FresnelError as error:
             self.notify(error.message, severity="error", markup=False)
             return
-        launch = if_answered(lambda _: self._launch(request.checked))
+        launch = if_answered(lambda _: self._checks.start(request.checked))
         self.app.push_screen(VerifyScreen(request, self.planner), launch)
 
     def _replan(self, wanted: int | None = None) -> None:

@@ -20,7 +20,7 @@ from tui.views.runs.form_plan import LaunchChecks
 from tui.views.safe import safe
 
 LAUNCHED_WHEN_CHECKED = "checking what the preset asks for; launched when it has passed"
-CHANGED_MEANWHILE = "changed before it was checked: F2 launches it"
+CHANGED_MEANWHILE = "not launched: something else was done before it was checked; F2 launches it"
 
 
 def refusal_notice(found: LaunchChecks) -> str:
@@ -41,7 +41,7 @@ class FormChecks:
         launch: Callable[[LaunchRequest], None],
         replan: Callable[[], None],
     ) -> None:
-        self._screen, self._start, self._replan = screen, launch, replan
+        self._screen, self._launch, self._replan = screen, launch, replan
         self._questions = CheckQuestions()
         self._passed = 0
         """The plan whose checks have passed."""
@@ -73,11 +73,21 @@ class FormChecks:
         """Launch what passes its checks; else it stays, to be mended or to be forced (F7)."""
         passed = self._passed == number or planner.is_example
         if passed or not any(spec.verify for spec in request.specs):
-            self._start(request)
+            self.start(request)
             return
         self._is_launching = True
         self._help(LAUNCHED_WHEN_CHECKED)
         self._questions.ask(planner, request, partial(self._decide, request))
+
+    def start(self, request: LaunchRequest) -> None:
+        """Launch it; not while another page lies above the form.
+
+        It would stay open below that, to be launched once more.
+        """
+        if self._screen.app.screen is self._screen:
+            self._launch(request)
+        else:
+            self._help(CHANGED_MEANWHILE)
 
     def _take(
         self, number: int, outcome: Callable[[LaunchChecks], Text], found: LaunchChecks
@@ -91,7 +101,7 @@ class FormChecks:
             return
         self._is_launching = False
         if not found.problem:
-            self._start(request)
+            self.start(request)
             return
         self._help("")
         notice = refusal_notice(found)

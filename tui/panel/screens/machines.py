@@ -70,14 +70,14 @@ class MachinesScreen(ListDialog[tuple[str, str] | None]):
         if lines == self._lines and self.query_one(OptionList).option_count:
             return
         machines = self.query_one(OptionList)
-        chosen, self._lines = self._chosen, lines
+        is_first, chosen, self._lines = not self._lines, self._chosen, lines
         machines.clear_options()
         machines.add_options([Option(_text(line)) for line in lines])
         if not lines:
             machines.add_option(Option(Text(_NONE_YET, style="dim"), disabled=True))
-        elif chosen is None:
+        elif is_first:
             machines.highlighted = 0
-        else:
+        elif chosen is not None:
             # On its machine; on none where that is gone: no key is meant for another one.
             names = [line.name for line in lines]
             machines.highlighted = names.index(chosen.name) if chosen.name in names else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import ClassVar
 
 from rich.console import Console
@@ -40,9 +41,10 @@ class RemedyScreen(ListDialog[str | None]):
         hotkey("enter", "apply", "launch the run with the remedy under the cursor", priority=True),
     ]
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, again: Callable[[], object]) -> None:
+        """`again` opens the run in the launch form."""
         super().__init__()
-        self._run_name = name
+        self._run_name, self._again = name, again
         self._offer: RemedyOffer | None = None
 
     def compose(self) -> ComposeResult:
@@ -120,10 +122,9 @@ class RemedyScreen(ListDialog[str | None]):
             getattr(part, f"scroll_page_{way}")(animate=False)
 
     def action_again(self) -> None:
-        """Leave it for the launch form, as the cockpit opens it."""
-        cockpit = self.app.screen_stack[0]
+        """Leave it for the launch form."""
         self.dismiss(None)
-        self.app.call_later(cockpit.run_action, "launch('again')")
+        self.app.call_later(self._again)
 
     def action_apply(self) -> None:
         """Launch with the remedy under the cursor."""

@@ -81,7 +81,8 @@ class SessionScreen(PlaceForm):
         names.highlighted = prices.index(known) if known is not None else first
         field = self.fields["gpus"]
         field.default = str(max(1, len(list_cards(offer.reading.gpus))))
-        field.put(field.default)
+        if not field.is_typed:
+            field.put(field.default)
         self._show()
 
     @on(OptionList.OptionHighlighted)

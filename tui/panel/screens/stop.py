@@ -29,7 +29,7 @@ class StopScreen(Dialog[str]):
     """Returns `stop`, `kill` or nothing; counts down while the run is being stopped."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        hotkey("y", "dismiss('stop')", "stop it"),
+        hotkey("y", "stop", "stop it"),
         hotkey("k", "kill", "kill it now; asks again"),
         hotkey("n,escape", "dismiss('')", "close; the run goes on"),
     ]
@@ -39,6 +39,8 @@ class StopScreen(Dialog[str]):
         super().__init__()
         self.view = view
         self._machine = machine
+        self._asked = self._label()
+        """What `stop` meant when it was looked at: others stop runs, too."""
 
     def compose(self) -> ComposeResult:
         where = f" on {self._machine}" if self._machine else ""
@@ -59,7 +61,15 @@ class StopScreen(Dialog[str]):
         if event.button.id == "kill":
             self.action_kill()
         else:
-            self.dismiss("stop" if event.button.id == "stop" else "")
+            self.action_stop() if event.button.id == "stop" else self.dismiss("")
+
+    def action_stop(self) -> None:
+        """Take the step that the dialog names; where another came meanwhile, say so first."""
+        if (means := self._label()) == self._asked:
+            self.dismiss("stop")
+            return
+        self._asked = means
+        self.notify(f"meanwhile it went a step further; once more: {means}", markup=False)
 
     def action_kill(self) -> None:
         """Ask whether to kill at once."""

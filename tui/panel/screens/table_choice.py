@@ -174,7 +174,7 @@ class ViewsScreen(ListDialog[SavedView | None]):
 
         def save(name: str) -> None:
             kept = [view for view in self._views if view.name != name]
-            self._keep([*kept, self._present(name)])
+            self._keep([*kept, self._present(name)], len(kept))
 
         if len(self._views) == _MOST_VIEWS:
             self.notify(f"{_MOST_VIEWS} views are kept: x deletes one", timeout=4)
@@ -190,16 +190,16 @@ class ViewsScreen(ListDialog[SavedView | None]):
         if place is None:
             self.notify("no view to delete", timeout=4)
         else:
-            self._keep([*self._views[:place], *self._views[place + 1 :]])
+            self._keep([*self._views[:place], *self._views[place + 1 :]], place)
 
-    def _keep(self, views: list[SavedView]) -> None:
+    def _keep(self, views: list[SavedView], at: int) -> None:
         self._views = views
         if not remember(self._state, views=msgspec.to_builtins(views)):
             notice = f"kept until this list is closed: {self._state.panel} cannot be written"
             self.notify(notice, severity="warning", markup=False)
-        self._refresh()
+        self._refresh(at)
 
-    def _refresh(self) -> None:
+    def _refresh(self, at: int = 0) -> None:
         options = self.query_one(OptionList)
         options.clear_options()
         for number, view in enumerate(self._views, 1):
@@ -209,4 +209,4 @@ class ViewsScreen(ListDialog[SavedView | None]):
         options.display = bool(self._views)
         self.query_one("#no-views").display = not self._views
         if self._views:
-            options.highlighted = 0
+            options.highlighted = min(at, len(self._views) - 1)

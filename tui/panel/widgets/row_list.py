@@ -26,7 +26,7 @@ ROW_KEYS: list[BindingType] = [
 
 
 class RowList(TitledBorder, StyleOnce, ScrollView):
-    """Rows, each with a key; the cursor stays on its key whatever comes before it.
+    """Rows, each with a key; the cursor stays on its key, and in its place where that is gone.
 
     Subclasses build the rows (`set_rows`) and say what a move or a click does besides.
     """
@@ -61,7 +61,7 @@ class RowList(TitledBorder, StyleOnce, ScrollView):
         """
         before = self._cursor_row
         was_seen = before in self.painted.seen(self._window)
-        self.keys = tuple(keys)
+        self.keys, self.key = tuple(keys), _nearest(self.keys, self.key, keys)
         changed = self.painted.replace(above, rows, header, self._window)
         height = max(1, self.painted.count + self.painted.header_height)
         if self.virtual_size.height != height:
@@ -176,3 +176,11 @@ class RowList(TitledBorder, StyleOnce, ScrollView):
         regions = self.painted.regions(changed, self._window)
         if regions:  # without any, Textual would paint all of it
             self.refresh(*regions)
+
+
+def _nearest(before: Sequence[str], key: str | None, keys: Sequence[str]) -> str | None:
+    """`key`; where it has gone from the list, what stood behind it or before and is still there."""
+    if key is None or key in keys or key not in before:
+        return key
+    at, left = before.index(key), frozenset(keys)
+    return next((near for near in (*before[at:], *before[:at][::-1]) if near in left), key)

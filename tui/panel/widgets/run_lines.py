@@ -72,8 +72,8 @@ class RunLines(Sequence[Text]):
         """What lives, by id, first what runs; and what ended so lately that the rows of ended runs
         have not got it yet.
         """
-        self.marked: dict[str, RunRow] = {}
-        """The marked runs, by id, in the order of their marking."""
+        self.marked: dict[str, bool] = {}
+        """The ids of the marked runs, in the order of their marking."""
         self.remote = RemoteRows()
         """The runs of other machines."""
         self._joined: tuple[object, EndedRows] = (None, EndedRows())
@@ -155,15 +155,15 @@ class RunLines(Sequence[Text]):
         """
         rows = self.rows_at(key)
         for row in rows:
-            if self.marked.pop(row.id, None) is None:
-                self.marked[row.id] = row
+            if not self.marked.pop(row.id, False):
+                self.marked[row.id] = True
         return bool(rows)
 
     @property
     def marked_rows(self) -> list[RunRow]:
-        """The marked runs as they are now, in the order of their marking."""
-        ended = {row.id: row for row in self.ended.rows if row.id in self.marked}
-        return [self.live.get(i) or ended.get(i, row) for i, row in self.marked.items()]
+        """The marked runs that are still there, in the order of their marking."""
+        known = {row.id: row for row in self.ended.rows if row.id in self.marked} | self.live
+        return [known[run] for run in self.marked if run in known]
 
     def line_of(self, key: str | None) -> Line | None:
         """The line with this key."""
@@ -355,8 +355,8 @@ class RunLines(Sequence[Text]):
             parts = [f"{self.table.runs:,} of {self.table.total:,}", *parts]
             if in_all == self.table.total:
                 parts.pop()
-        if self.marked:
-            parts.insert(0, f"{len(self.marked)} marked")
+        if marked := self.marked and self.marked_rows:
+            parts.insert(0, f"{len(marked)} marked")
         if snapshot.ended.version and not self.is_whole:
             parts.append(f"{self.table.total:,} read")
         if older:

@@ -94,6 +94,11 @@ class CursorTarget:
         """Stay on the last line while older runs are still being read."""
         self._before_filter: str | None = None
 
+    def moved(self) -> None:
+        """Somebody has put the cursor elsewhere: there it is to be."""
+        self.wanted = self._before_filter = None
+        self.to_the_end = False
+
     def follow_filter(self, is_typed: bool, text: str, key: str | None) -> None:
         """The filter changed while the cursor was on `key`.
 
@@ -106,8 +111,13 @@ class CursorTarget:
         else:
             self.wanted, self._before_filter = self._before_filter, None
 
-    def find(self, keys: Sequence[str], current: str | None, is_whole: bool) -> str | None:
-        """The key to go to among these; None: the cursor stays on the `current` one."""
+    def find(
+        self, keys: Sequence[str], before: str | None, current: str | None, is_whole: bool
+    ) -> str | None:
+        """The key to go to among these; None: the cursor stays on the `current` one.
+
+        That is the one `before`, or what stands in its place where it is gone.
+        """
         if not keys:
             return None
         if self.wanted in keys:
@@ -119,7 +129,9 @@ class CursorTarget:
         # While a filter is typed, what was chosen before stays so wherever it is found.
         if self._before_filter in keys:
             return self._before_filter
-        return None if current in keys else keys[0]
+        # What a filter that is typed leaves is looked at from its first run on.
+        stays = current if self._before_filter is None else before
+        return None if stays in keys else keys[0]
 
 
 class RunPane(RowList):
@@ -146,7 +158,7 @@ class RunPane(RowList):
 
     def put_cursor(self, key: str) -> bool:
         """Put the cursor on a run and scroll to it; whether it was elsewhere."""
-        self._target.to_the_end = False
+        self._target.moved()
         return super().put_cursor(key)
 
     def action_go(self, to_end: bool) -> None:
@@ -188,11 +200,12 @@ class RunPane(RowList):
         self._arranging.arrange(self.lines)
 
     def _take(self, table: Arrangement) -> None:
+        before = self.key
         self.lines.arrange(table)
         self._lay_out()
-        key = self._target.find(table.keys, self.key, self.lines.is_whole)
+        key = self._target.find(table.keys, before, self.key, self.lines.is_whole)
         # Not `select`: that ends the waiting for older runs at the end of the list.
-        if key is not None and super().put_cursor(key):
+        if (key is not None and super().put_cursor(key)) or self.key != before:
             self.moved()
 
     @on(events.Resize)

@@ -162,8 +162,9 @@ class GpuPane(RowList):
         if self.snapshot is None or not self._here:
             raise SkipAction  # without a GPU it is about the selected run, as everywhere
         leases = self.snapshot.leases.get(self._here, [])
-        machine = self.machines.get(self._here, self.where)
-        self.post_message(self.StopWanted([lease.run for lease in leases], machine))
+        # A run of another machine stands here under `machine/id`.
+        runs = [lease.run.rpartition("/")[2] for lease in leases]
+        self.post_message(self.StopWanted(runs, self.machines.get(self._here, "")))
 
     def action_end_strangers(self) -> None:
         """Have the processes ended that are on the GPU under the cursor and of no run."""
@@ -173,7 +174,7 @@ class GpuPane(RowList):
             self.notify(describe_reading(reading), timeout=4, markup=False)
             return
         found = strangers(gpu, bool(self.snapshot.leases.get(gpu.uuid)))
-        self.post_message(self.EndWanted(found, self.machines.get(gpu.uuid, self.where)))
+        self.post_message(self.EndWanted(found, self.machines.get(gpu.uuid, "")))
 
     def _lay_out(self) -> None:
         snapshot = self.snapshot
