@@ -7,7 +7,7 @@ machine: at the announced moment, or where the machine was seen alive after that
 import msgspec
 
 from runners.cost.timeline import Timeline
-from runners.host.clock import Moment, local_time, moment_now, seconds_between
+from runners.host.clock import Moment, moment_now, seconds_between, time_of_day
 from runners.host.files import replace
 from runners.host.identity import boot_id
 from runners.model.units import duration_text
@@ -51,7 +51,7 @@ class Preemption(msgspec.Struct, frozen=True):
         if self.ends is None:
             text = f"{self.provider} may take this machine away soon ({self.action})"
             return f"{text}{self._left_behind()}"
-        at = local_time(self.ends.wall, "%H:%M:%S")
+        at = time_of_day(self.ends.wall, now.wall, "%H:%M:%S")
         left = seconds_between(now, self.ends)
         does = "takes this machine away" if self.ends_bill else "restarts this machine"
         when = f"at {at} (in {duration_text(left)})" if left else f"since {at}"

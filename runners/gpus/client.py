@@ -12,7 +12,7 @@ import msgspec
 
 from runners.gpus.driver_setting import parse, setting
 from runners.gpus.sampler_lock import owner_of
-from runners.host.clock import local_time
+from runners.host.clock import time_of_day
 from runners.host.files import is_gone, read_tail
 from runners.host.gpu_claims import claimed
 from runners.host.helpers import command, marked
@@ -70,7 +70,7 @@ def _marked_unread(reading: GpuReading) -> GpuReading:
 
     Simulated ones have nobody else on them, whoever looks.
     """
-    since = f"not read since {local_time(reading.time, '%H:%M:%S')}"
+    since = f"not read since {time_of_day(reading.time, form='%H:%M:%S')}"
     gpus = tuple(
         gpu if gpu.simulated else msgspec.structs.replace(gpu, unread=since) for gpu in reading.gpus
     )
@@ -184,7 +184,7 @@ def _excuse(reading: GpuReading | None, why: str) -> GpuReading:
         return GpuReading(time.time(), host_name(), UNREAD, problem=f"No GPU reading yet: {why}")
     if not is_stale(reading):
         return reading
-    since = local_time(reading.time, "%H:%M:%S")
+    since = time_of_day(reading.time, form="%H:%M:%S")
     problem = f"GPU readings stale since {since}: {why}"
     return msgspec.structs.replace(_marked_unread(reading), problem=problem)
 

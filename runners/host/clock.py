@@ -15,6 +15,8 @@ _CLOCKS_ARE_SET = 1_577_836_800.0
 """1 January 2020: an earlier moment is that of a clock that nobody has set since power was cut."""
 _AGREES_S = 60.0
 """File servers' and other machines' clocks differ by so much at most."""
+_NAMED_DAYS_S = 6 * 86_400.0
+"""A day of the week says which day within so long."""
 _STEP_S = 2.0
 """Less than this is a clock that is kept right little by little."""
 
@@ -97,6 +99,15 @@ def next_second(text: str, form: str) -> str:
         return (datetime.fromisoformat(text) + timedelta(seconds=1)).strftime(form)
     except (ValueError, OverflowError):
         return ""
+
+
+def time_of_day(moment: float, now: float | None = None, form: str = "%H:%M") -> str:
+    """`14:08` of a moment (unix seconds) of today; of others `Fri 14:08` or `20 Nov 14:08`."""
+    now = time.time() if now is None else now
+    if local_time(moment, "%Y %j") == local_time(now, "%Y %j"):
+        return local_time(moment, form)
+    day = "%a" if abs(moment - now) < _NAMED_DAYS_S else "%d %b"
+    return local_time(moment, f"{day} {form}")
 
 
 def local_time(moment: float, form: str) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping, Sequence
 import msgspec
 
 from runners.gpus.cards import CardPart, part_of
-from runners.host.clock import local_time
+from runners.host.clock import time_of_day
 from runners.model.gpus import UNREAD, GpuReading, GpuSnapshot
 from runners.model.plan import AssignedGpu
 from runners.model.spec import GpuRequest
@@ -312,6 +312,6 @@ def _foreign(gpu: GpuSnapshot) -> str | None:
 
 def _runs(holders: Sequence[Lease]) -> str:
     return ", ".join(
-        lease.run + (f" since {local_time(lease.since, '%H:%M')}" if lease.since else "")
+        lease.run + (f" since {time_of_day(lease.since)}" if lease.since else "")
         for lease in holders
     )

@@ -6,7 +6,7 @@ scheduler: that is asked for what waits, and for what ended without a record.
 
 import time
 
-from runners.host.clock import local_time
+from runners.host.clock import time_of_day
 from runners.host.files import modified_at, stamp_of
 from runners.host.mounts import is_network_folder
 from runners.model.pending import (
@@ -130,7 +130,7 @@ def status_of_job(directory: RunDirectory, record: RunRecord | None) -> tuple[St
     name = f"Slurm job {note.id}" if note is not None and note.id else "its Slurm job"
     silent = ""
     if table.problem:
-        since = local_time(table.answered, "%H:%M") if table.answered else ""
+        since = time_of_day(table.answered) if table.answered else ""
         silent = f"Slurm does not answer{f' since {since}' if since else ''} ({table.problem})"
     began = record is not None and record.state is not State.QUEUED
     if began and is_put_back(directory):

@@ -7,7 +7,7 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
-from runners.host.clock import local_time
+from runners.host.clock import time_of_day
 from runners.host.files import status_of
 from runners.host.identity import host_name, is_past, user_name
 from runners.host.locks import is_held, is_held_beside
@@ -204,7 +204,7 @@ def pause_text(pause: Pause | None, run_id: str) -> str:
     who = "by somebody (SIGSTOP)"
     if pause.by:
         who = "you" if pause.by == user_name() else pause.by
-        who = f"by {who}, {local_time(pause.time, '%H:%M')}"
+        who = f"by {who}, {time_of_day(pause.time)}"
     return f"paused ({who}): it keeps its GPUs; `fresnel-tui continue {run_id}`"
 
 

@@ -8,25 +8,30 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from runners.host.clock import Moment, moment_now
+from runners.host.clock import Moment, moment_now, time_of_day
 from runners.lifecycle.launch.planner import plan_runs
 from runners.lifecycle.supervisor.pollers import NEVER, TimeLimit
 from runners.lifecycle.supervisor.processes import RunProcesses
 from runners.lifecycle.supervisor.stop_escalation import Ladder, StopEscalation
+from runners.model.gpus import GpuUse, Xid
 from runners.model.run import Run, RunRecord
 from runners.model.run_ids import launch_stamp, stamp_of
 from runners.model.spec import GpuRequest
 from runners.model.states import State
 from runners.places.remote import as_of
+from runners.places.ssh.link import LinkState, LinkStatus, link_text
 from runners.places.ssh.thinning import thin_row
 from runners.presets.load import command_spec
+from runners.scheduling.allocation import _runs
 from runners.scheduling.queue_order import Candidate, in_order
 from runners.state.layout import StateDirectory
+from runners.state.leases import Lease
 from runners.state.records import plan_fields
 from runners.state.runs import find_run
 from runners.watch.metrics.live import LiveReport
 from tui.views.runs.row_reading import row_of_view
 from tui.views.runs.run_columns import COLUMNS, TableContext
+from tui.views.runs.run_text import describe_use
 from tui.views.runs.run_view import view_run
 
 NOW = 1_795_000_000.0
@@ -238,3 +243,18 @@ def test_a_pause_is_no_time_that_a_step_takes(tmp_path: Path, at: int) -> None:
     assert all(max(b - a for a, b in pairwise(found)) <= 310.0 + 1e-3 for found in after)
     eta = report.course.progress(now).eta_s
     assert at < 59 or (eta is not None and eta < 2 * 940 * each)
+
+
+def test_a_time_of_day_of_another_day_has_its_day() -> None:
+    """`held since 07:30` is read as this morning, whoever holds it for three days."""
+    now = time.mktime((2026, 11, 20, 12, 0, 0, 0, 0, -1))
+    shown = [time_of_day(now - hours * 3600.0, now) for hours in (1, 13, 72, 30 * 24)]
+    assert shown == ["11:00", "Thu 23:00", "Tue 12:00", "21 Oct 12:00"]
+    assert time_of_day(float("inf"), now) == ""
+    before = time.time() - 3 * 86_400.0
+    day = time.strftime("%a ", time.localtime(before))
+    lease = Lease("SIM-0", "20261120-101500-held-7f3a", 0, "demo", before)
+    use = GpuUse(0, "SIM-0", "H100", 0, xids=(Xid(79, before, "fell off the bus"),))
+    assert f"since {day}" in _runs([lease])
+    assert f" at {day}" in describe_use(use)
+    assert f"since {day}" in link_text(LinkStatus(LinkState.DOWN, before))

@@ -26,7 +26,7 @@ from runners.cost.statement import open_statement
 from runners.gpus.cards import card_models, list_cards
 from runners.gpus.client import read_gpus
 from runners.guard.rule import read_guard
-from runners.host.clock import local_time, moment_now
+from runners.host.clock import moment_now, time_of_day
 from runners.housekeeping import tend
 from runners.model.errors import NotFound, WrongInput
 from runners.model.gpus import GpuReading
@@ -121,7 +121,7 @@ def _from_when(session: Session) -> str:
     before = moment_now().wall - session.started
     if before < _NOW_S:
         return ""
-    return f", counted from {local_time(session.started, '%a %H:%M')}, {duration(before)} ago"
+    return f", counted from {time_of_day(session.started)}, {duration(before)} ago"
 
 
 def _change_price(state: StateDirectory, arguments: argparse.Namespace) -> Session:

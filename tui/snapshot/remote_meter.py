@@ -10,7 +10,7 @@ from runners.cost.accounting import to_decimal
 from runners.cost.all_machines import AllBudget, AllMachines, read_all_budget, read_together
 from runners.cost.machines import MachineAccount, counted_under, read_account, read_accounts
 from runners.cost.statement import Statement
-from runners.host.clock import Moment, local_time
+from runners.host.clock import Moment, time_of_day
 from runners.places.place import WatchedPlace
 from runners.places.ssh.accounts import rented_names
 from runners.state.layout import StateDirectory
@@ -98,7 +98,7 @@ def meter_text(meter: RemoteMeter) -> str:
     if not meter.is_down:
         spent = "" if meter.spent is None else f" {dollars(meter.spent)}"
         return f"{meter.name}{rate}{spent}"
-    since = "" if meter.since is None else f" since {local_time(meter.since, '%H:%M')}"
+    since = "" if meter.since is None else f" since {time_of_day(meter.since)}"
     spent = "" if meter.spent is None else f": at least {dollars(meter.spent)} by now"
     return f"{meter.name}{rate}, not reached{since}{spent}"
 

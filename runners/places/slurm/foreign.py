@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from threading import Event, Thread
 
-from runners.host.clock import local_time
+from runners.host.clock import time_of_day
 from runners.host.files import names_in
 from runners.host.identity import user_name
 from runners.model.errors import FresnelError
@@ -72,7 +72,7 @@ class ForeignJobs(ListedPlace):
         """The same in words."""
         if self.is_reached:
             return "Slurm answers"
-        since = local_time(self._table.answered, "%H:%M") if self._table.answered else ""
+        since = time_of_day(self._table.answered) if self._table.answered else ""
         return f"Slurm does not answer{since and f' since {since}'}: {self._table.problem}"
 
     def take(self, table: JobTable) -> bool:

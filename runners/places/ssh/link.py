@@ -13,7 +13,7 @@ from contextlib import suppress
 from enum import Enum
 from typing import Any, NamedTuple, Protocol
 
-from runners.host.clock import local_time
+from runners.host.clock import time_of_day
 from runners.model.errors import FresnelError
 from runners.model.units import duration_text
 from runners.places.ssh.connection import (
@@ -347,7 +347,7 @@ class Link:
 
 def link_text(status: LinkStatus) -> str:
     """`reached since 12:04`, or `not reached since 12:04: why; tries again in 8 s`."""
-    since = local_time(status.since, "%H:%M")
+    since = time_of_day(status.since)
     if status.state is LinkState.CONNECTING:
         return "connecting…"
     if status.state is LinkState.UP:

@@ -17,7 +17,7 @@ from textual.widgets.option_list import Option
 from runners.cost.opening import Per, rate_caveat, recognised_price
 from runners.cost.prices import PriceEntry
 from runners.gpus.cards import list_cards
-from runners.host.clock import local_time
+from runners.host.clock import time_of_day
 from runners.model.errors import FresnelError, WrongInput
 from runners.model.gpus import GpuReading
 from tui.panel.chosen_place import ChosenPlace
@@ -144,7 +144,7 @@ class SessionScreen(PlaceForm):
         if offer is None or offer.since is None or since not in ("", "boot"):
             return ""
         spent = rate * Decimal(offer.since_s) / 3600
-        begun = f"counted from {local_time(offer.since, '%a %H:%M')}"
+        begun = f"counted from {time_of_day(offer.since)}"
         return f"\n{begun}, {duration(offer.since_s)} ago: {dollars(spent)} so far"
 
     def _caveat(self, price: str, per: Per, gpus: int) -> str:

@@ -8,7 +8,7 @@ from rich.text import Text
 from textual.widget import Widget
 
 from runners.cost.meter import Meter
-from runners.host.clock import local_time, moment_now
+from runners.host.clock import moment_now, time_of_day
 from runners.model.states import State
 from tui.panel.theme.palette import bar
 from tui.snapshot.feed import PanelSnapshot
@@ -17,7 +17,6 @@ from tui.views.format import DASH, dollars, live_texts
 _TITLE = " fresnel-tui"
 _BRIEFEST = 7
 _BAR = 10
-_WEEK_S = 7 * 86400
 
 
 class MeterBar(Widget):
@@ -141,5 +140,5 @@ def _budget(budget: Decimal, meter: Meter, now: float, bar_width: int) -> str:
         return f"{shown}used up"
     if meter.until is None:
         return f"{shown}{dollars(left)}"
-    until = local_time(meter.until, "%a %H:%M" if meter.until - now < _WEEK_S else "%d %b")
+    until = time_of_day(meter.until, now)
     return f"{shown}{dollars(left)}, until {until}"

@@ -9,7 +9,7 @@ import msgspec
 from runners.cost.preemption import Preemption
 from runners.cost.sessions import Session
 from runners.guard.rule import GuardRule, GuardState, GuardView, Stage, read_rule
-from runners.host.clock import Moment, local_time, moment_now, seconds_between
+from runners.host.clock import Moment, moment_now, seconds_between, time_of_day
 from runners.state.layout import StateDirectory
 from tui.views.format import duration
 
@@ -39,7 +39,8 @@ def _doing(view: GuardView, rule: GuardRule, now: Moment) -> str:
     if state.stage is Stage.ENDED:
         return f"has acted: {state.reason}" + (f"; {state.note}" if state.note else "")
     if held:
-        return f"postponed until {_clock(now, held)} ({duration(held)}): {watched_text(rule)}"
+        until = time_of_day(now.wall + held, now.wall)
+        return f"postponed until {until} ({duration(held)}): {watched_text(rule)}"
     if view.running:
         return f"watches {watched_text(rule)}"
     return f"set ({watched_text(rule)}), starts with the next command"
@@ -57,7 +58,8 @@ def nothing_text(view: GuardView, log: Path) -> str:
 def postponed_text(view: GuardView, now: Moment) -> str:
     """`guard postponed until 14:08`; empty when it is not."""
     held = 0.0 if view.rule is None else view.rule.postponed_left(now)
-    return f"guard postponed until {_clock(now, held)}" if held else ""
+    until = time_of_day(now.wall + held, now.wall)
+    return f"guard postponed until {until}" if held else ""
 
 
 def guard_mark(view: GuardView, now: Moment) -> str:
@@ -67,13 +69,6 @@ def guard_mark(view: GuardView, now: Moment) -> str:
         return alarm
     stage = None if view.progress is None else view.progress.stage
     return postponed_text(view, now) or ("guard has acted" if stage is Stage.ENDED else "guard set")
-
-
-def _clock(now: Moment, seconds: float) -> str:
-    """The time of day in so many seconds, with the day when that is not today."""
-    then = now.wall + seconds
-    same = local_time(then, "%j") == local_time(now.wall, "%j")
-    return local_time(then, "%H:%M" if same else "%a %H:%M")
 
 
 def guard_alarm(view: GuardView, now: Moment) -> str:

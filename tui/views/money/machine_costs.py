@@ -10,7 +10,7 @@ from runners.cost.all_machines import AllBudget, AllMachines, add_up, is_at_leas
 from runners.cost.machines import MachineCost, MachineState
 from runners.cost.sessions import Session
 from runners.cost.statement import Statement
-from runners.host.clock import local_time
+from runners.host.clock import local_time, time_of_day
 from tui.views.format import DASH, dollars, duration
 from tui.views.json_values import iso, number
 from tui.views.money.money_text import session_json
@@ -65,7 +65,7 @@ def machine_text(machine: MachineCost, amounts: Mapping[str, Decimal]) -> str:
         return f"taken away by its provider, {total}"
     if machine.state is MachineState.REACHED or machine.last_reached is None:
         return f"{rate}, {total}"
-    since = local_time(machine.last_reached, "%a %H:%M")
+    since = time_of_day(machine.last_reached)
     by_now = f"at least {total} by now" if machine.session is not None else total
     return f"{rate}, not reached since {since}: {by_now}"
 

@@ -10,7 +10,7 @@ from runners.cost.meter import Meter
 from runners.cost.sessions import Session
 from runners.cost.statement import Statement
 from runners.guard.rule import GuardView
-from runners.host.clock import Moment, local_time
+from runners.host.clock import Moment, time_of_day
 from runners.model.plan import Estimate
 from tui.views.format import dollars, duration
 from tui.views.json_values import iso, number
@@ -57,7 +57,7 @@ def _budget_text(budget: Decimal, meter: Meter, now: Moment) -> str:
         return f"{dollars(budget)} used up, {dollars(-left)} over it"
     if meter.until is None:
         return f"{dollars(left)} left of {dollars(budget)}"
-    until = local_time(meter.until, "%a %H:%M")
+    until = time_of_day(meter.until, now.wall)
     lasts = duration(meter.until - now.wall)
     return f"{dollars(left)} left of {dollars(budget)}, until {until} (lasts {lasts})"
 

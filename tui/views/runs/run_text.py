@@ -4,7 +4,7 @@ import shlex
 from collections.abc import Sequence
 
 from runners.cost.run_costs import ProjectionBasis, RunCost
-from runners.host.clock import local_time
+from runners.host.clock import time_of_day
 from runners.model.gpus import GpuUse
 from runners.model.metric_rule import BestMetric
 from runners.model.plan import LaunchPlan
@@ -46,7 +46,7 @@ def describe_use(use: GpuUse) -> str:
     known = (("simulated", use.simulated), ("shared", use.shared))
     remarks = [word for word, holds in known if holds]
     text += f" ({', '.join(remarks)})" if remarks else ""
-    errors = (f"⚠ {xid_text(xid)} at {local_time(xid.time, '%H:%M:%S')}" for xid in use.xids)
+    errors = (f"⚠ {xid_text(xid)} at {time_of_day(xid.time, form='%H:%M:%S')}" for xid in use.xids)
     return "; ".join([text, *errors])
 
 
