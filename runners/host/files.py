@@ -269,7 +269,8 @@ def create_once(path: Path, content: bytes) -> bool:
         return False
     with closing(descriptor):
         try:
-            os.write(descriptor, content)
+            if os.write(descriptor, content) < len(content):
+                raise OSError(errno.ENOSPC, "no room for all of it", str(path))
         except OSError:
             os.unlink(path)  # an empty one would be there for ever
             raise

@@ -144,6 +144,8 @@ def _interpreted(arguments: list[str]) -> PythonCommand | None:
             return PythonCommand("", module, tuple(rest), 1)
         elif not word.startswith("-"):
             return PythonCommand(word, "", tuple(arguments), 1)
+        elif word[:2] in _PYTHON_VALUES:
+            continue  # its value is joined to it: -Ximporttime
         elif word == "-" or "c" in word.lstrip("-") or "m" in word.lstrip("-"):
             return None  # code in the arguments or from the input, or `-m` joined to its module
     return None

@@ -25,10 +25,15 @@ class SearchAxis(msgspec.Struct, frozen=True):
     @property
     def first(self) -> str:
         """The first of its values, or the least."""
-        return self.values[0] if self.values else f"{self.low:g}"
+        return self.values[0] if self.values else self.ends[0]
+
+    @property
+    def ends(self) -> tuple[str, str]:
+        """The least number and the greatest, whole; of values none."""
+        return _whole_text(self.low), _whole_text(self.high)
 
     def draw(self, source: "Random") -> str:
-        """One of them at random; of numbers with four significant digits."""
+        """One of them at random; of numbers with four digits, or more in a narrow range."""
         if self.values:
             return source.choice(self.values)
         if self.whole and not self.log:
@@ -37,7 +42,18 @@ class SearchAxis(msgspec.Struct, frozen=True):
             value = math.exp(source.uniform(math.log(self.low), math.log(self.high)))
         else:
             value = source.uniform(self.low, self.high)
-        return str(round(value)) if self.whole else f"{value:.4g}"
+        return str(round(value)) if self.whole else self._shortest(value)
+
+    def _shortest(self, value: float) -> str:
+        """A value that was drawn, in so few digits that it stays where it is in the range."""
+        near = min(self.high - self.low, value if self.log else math.inf) / 1000
+        texts = (f"{value:.{digits}g}" for digits in range(4, 17))
+        fits = (
+            text
+            for text in texts
+            if self.low <= float(text) <= self.high and abs(float(text) - value) <= near
+        )
+        return next(fits, repr(value))
 
 
 class Search(msgspec.Struct, frozen=True):
@@ -68,3 +84,7 @@ class SearchRecord(msgspec.Struct, frozen=True):
 
     search: Search
     trials: dict[str, SearchTrial] = {}
+
+
+def _whole_text(number: float) -> str:
+    return str(int(number)) if number.is_integer() else repr(number)

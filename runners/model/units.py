@@ -89,18 +89,18 @@ def parse_dollars(value: str | int | float) -> str:
 def parse_gpu_ids(value: str | int | list[int | str]) -> tuple[str, ...]:
     """GPU indices and UUIDs in `0-6,7`, `3`, or a list of these."""
     parts = value if isinstance(value, list) else str(value).split(",")
-    ids: list[str] = []
+    ids: dict[str, None] = {}
     for part in (str(part).strip() for part in parts):
         span = re.fullmatch(r"(\d+)-(\d+)", part)
         if span and int(span[1]) <= int(span[2]) < _MOST_GPUS:
-            ids += [str(i) for i in range(int(span[1]), int(span[2]) + 1)]
+            named = [str(i) for i in range(int(span[1]), int(span[2]) + 1)]
         elif re.fullmatch(r"\d+|(?:GPU|MIG|SIM|AMD)-[\w./-]+", part):
-            ids.append(part)
+            named = [part]
         else:
             raise ValueError(f"expected GPU indices such as 0-6,7 or UUIDs, got {part!r}")
-    doubled = {i for i in ids if ids.count(i) > 1}
-    if doubled:
-        raise ValueError(f"GPU {', '.join(sorted(doubled))} is named twice")
+        if doubled := [name for name in named if name in ids]:
+            raise ValueError(f"GPU {', '.join(doubled)} is named twice")
+        ids |= dict.fromkeys(named)
     return tuple(ids)
 
 

@@ -2,20 +2,22 @@
 
 import os
 import re
-from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_origin
 
 import msgspec
 import yaml
 
-from runners.host.files import is_there, replace
+from runners.host.files import create_once, is_file, is_there, replace
 from runners.model.errors import FresnelError, WrongInput
 from runners.model.masked_plan import mask_keys
 from runners.model.masking import mask_value
-from runners.model.spec import GpuRequest, Parameter, RunSpec
-from runners.presets.load import load_preset, open_preset
+from runners.model.spec import GpuRequest, Parameter, Rung, RunSpec
+from runners.presets.load import command_spec, load_preset, open_preset, spec_of
 from runners.presets.parameter_input import parse_scalar
+from runners.presets.reading.diagnostics import Diagnostics
+from runners.presets.reading.typed import key_type, keys_of
+from runners.presets.reading.yaml_lines import parse_yaml
 from runners.state.layout import config_dir
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -41,22 +43,16 @@ def save_preset(spec: RunSpec, name: str, overwrite: bool = False) -> Path:
     if is_there(path) and not overwrite:
         raise WrongInput(f"{path} exists already", "choose another name, or overwrite it")
     text = preset_text(spec)
-    draft = path.with_name(f".{path.stem}.{os.getpid()}.yaml")
+    values, lines = parse_yaml(text, path)
+    spec_of(path, "", values, (), Diagnostics(path, lines))
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        replace(draft, text.encode())
-        load_preset(draft)
         if overwrite:
-            draft.replace(path)
-        else:
-            os.link(draft, path)
-    except FileExistsError:
-        raise WrongInput(f"{path} exists already", "choose another name") from None
+            replace(Path(os.path.realpath(path)), text.encode())  # a link stays one
+        elif not create_once(path, text.encode()):
+            raise WrongInput(f"{path} exists already", "choose another name")
     except OSError as error:
         raise FresnelError(f"{path}: {error.strerror}") from None
-    finally:
-        with suppress(OSError):
-            draft.unlink()
     return path
 
 
@@ -100,16 +96,18 @@ def _from_command(spec: RunSpec) -> dict[str, Any]:
         "working_directory": spec.working_directory,
         "gpus": gpu_keys(spec.gpus),
     }
-    return values | _common(spec)
+    return values | _changed_keys(spec, command_spec(["program"]))
 
 
 def _from_source(spec: RunSpec) -> dict[str, Any]:
     source = Path(spec.source)
-    if not source.is_file():
+    if not is_file(source):
         raise WrongInput(f"its preset {source} is gone", "launch it again as it was, with a")
     values, _ = open_preset(source)
     before = load_preset(source)
     _put_parameters(values, spec.parameters)
+    if spec.config and before.config and spec.config.path != before.config.path:
+        values["config"] = {**values["config"], "file": spec.config.path}
     folder = spec.working_directory
     # What was relative to the old file's folder, or names it, is not in the new one's.
     if folder and not folder.startswith(("/", "~", "$")):
@@ -121,35 +119,63 @@ def _from_source(spec: RunSpec) -> dict[str, Any]:
     }
     if spec.gpus != before.gpus:
         values["gpus"] = gpu_keys(spec.gpus)
-    if spec.scaling is not None and spec.scaling != before.scaling:
-        values["scaling"] = {**values["scaling"], "rule": spec.scaling.rule}
-    changed = _common(spec)
-    known = _common(before)
-    return values | {key: value for key, value in changed.items() if known.get(key) != value}
+    return values | _changed_keys(spec, before)
 
 
-def _common(spec: RunSpec) -> dict[str, Any]:
-    found: dict[str, Any] = {
-        "checkpoints": list(spec.checkpoints),
-        "priority": spec.priority,
-        "price": spec.price,
-        "after": None if spec.after is None else msgspec.to_builtins(spec.after),
+_OF_THEIR_OWN = ("parameters", "config", "working_directory", "gpus", "command", "estimate")
+"""Keys that are kept otherwise; of the estimate only what may speak against it changes."""
+
+
+def _changed_keys(spec: RunSpec, before: RunSpec) -> dict[str, Any]:
+    """The keys of `spec` that are not as they were, as a preset says them."""
+    return {
+        name: _plain(value)
+        for name, field in keys_of(RunSpec).items()
+        if name not in _OF_THEIR_OWN
+        and (value := getattr(spec, field.name)) != getattr(before, field.name)
     }
-    return {key: value for key, value in found.items() if value}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Rung):
+        return f"{value.how} {value.wait_s:g}s"
+    if isinstance(value, msgspec.Struct):
+        return {
+            name: _range_text(*given) if _is_range(field.type) else _plain(given)
+            for name, field in keys_of(type(value)).items()
+            if (given := getattr(value, field.name)) not in ({}, None, field.default)
+        }
+    if isinstance(value, dict):
+        return {name: _plain(child) for name, child in value.items()}
+    return [_plain(child) for child in value] if isinstance(value, (tuple, list)) else value
+
+
+def _is_range(kind: Any) -> bool:
+    """Whether a key takes two ends, which are only written as a text."""
+    plain = [key_type(member).type for member in key_type(kind).members]
+    return any(get_origin(each) is tuple and get_args(each)[-1] is not ... for each in plain)
+
+
+def _range_text(low: float, high: float | None) -> str:
+    if high is not None:
+        return f"{low}-{high}"
+    return f"{low}-" if isinstance(low, int) else str(low)  # of percent none is the least alone
 
 
 def _put_parameters(values: dict[str, Any], parameters: tuple[Parameter, ...]) -> None:
-    places = [values.get("parameters")]
-    if isinstance(values.get("config"), dict):
-        places.append(values["config"].get("parameters"))
+    config = found if isinstance(found := values.get("config"), dict) else {}
+    places = [place.get("parameters") for place in (values, config)]
     for parameter in parameters:
-        for place in places:
-            if isinstance(place, dict) and parameter.name in place:
-                entry = place[parameter.name]
-                if isinstance(entry, dict):
-                    place[parameter.name] = {**entry, "value": parameter.value}
-                elif parameter.value != parameter.default:
-                    place[parameter.name] = {"value": parameter.value, "type": parameter.type}
+        named = [place for place in places if isinstance(place, dict) and parameter.name in place]
+        for place in named:
+            entry = place[parameter.name]
+            if isinstance(entry, dict):
+                place[parameter.name] = {**entry, "value": parameter.value}
+            elif parameter.value != parameter.default:
+                place[parameter.name] = {"value": parameter.value, "type": parameter.type}
+        if parameter.config_key and not named:  # a key of the program's file that was asked for
+            keys = config["parameters"] = config.get("parameters") or {}
+            keys[parameter.name] = {"value": parameter.value, "type": parameter.type}
 
 
 def _with_folder(value: Any, folder: str) -> Any:

@@ -8,7 +8,7 @@ import msgspec
 from runners.model.cluster import SlurmKeys
 from runners.model.errors import WrongInput
 from runners.model.spelling import split_text
-from runners.model.units import duration_text
+from runners.model.units import duration_text, parse_duration
 from runners.presets.parameter_input import parse_scalar
 from runners.presets.reading.typed import KeyMistake, decode
 
@@ -60,9 +60,8 @@ def slurm_text(keys: SlurmKeys | None) -> str:
 
 def _spelled(name: str, value: Any) -> str:
     if name == "time":
-        return duration_text(value)
+        text = duration_text(value)
+        return text if parse_duration(text) == value else f"{value}s"  # seconds of many hours
     if isinstance(value, bool):
         return str(value).lower()
-    if isinstance(value, (list, tuple)):
-        return "'" + " ".join(value) + "'"
-    return str(value)
+    return f"'{' '.join(value)}'" if isinstance(value, (list, tuple)) else str(value)

@@ -8,7 +8,7 @@ lists they stand for themselves, and `{a,b}` around the values makes a sweep of 
 import math
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import product
 from typing import NamedTuple
 
@@ -24,6 +24,7 @@ MOST_RUNS = 200
 _LONGEST_NAME = 60
 _EXACT = 1 << 53
 """The ends of a range are floats, which hold no whole number beyond it exactly."""
+_MOST_DIGITS = 16
 _UNTYPABLE = r"[^\w.+=-]+"
 _PLACE = r"[ _-]*\{[^{}]*\}"
 _NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
@@ -130,13 +131,17 @@ def _joined(values: Mapping[str, str]) -> str:
 
 def _axes(overrides: Sequence[str], takes_several: Callable[[str], bool]) -> dict[int, SearchAxis]:
     """What varies, by its place among the overrides."""
-    axes = {}
+    axes, keys = dict[int, SearchAxis](), list[str]()
     for i, override in enumerate(overrides):
         key, _, text = override.partition("=")
         key = key.removeprefix("parameters.")
         axis = _axis(override, key, text, takes_several(key))
         if axis is not None:
             axes[i] = axis
+        keys.append(key)
+    for axis in axes.values():
+        if keys.count(axis.key) > 1:  # its runs would be called by values that they do not have
+            raise WrongInput(f"--set {axis.key}: given twice, and it varies", _SAYING)
     return axes
 
 
@@ -179,16 +184,22 @@ def _range(
     pace = float(step)
     if log or pace <= 0:
         raise WrongInput(f"--set {override}: expected FIRST..LAST..STEP with a step above 0")
-    count = math.floor(min((last - first) / pace, MOST_RUNS) + 1e-9) + 1
-    if count > MOST_RUNS:
+    if (last - first) / pace > MOST_RUNS:
         raise WrongInput(
             f"--set {override}: more than {MOST_RUNS} values; {MOST_RUNS} runs are the most"
         )
-    values = (
-        f"{round(first + i * pace, 12):g}" if not whole else str(int(low) + i * int(step))
-        for i in range(count)
-    )
-    return SearchAxis(key, tuple(values))
+    return SearchAxis(key, tuple(_steps(low, high, step)))
+
+
+def _steps(low: str, high: str, step: str) -> Iterator[str]:
+    """The values of a range with a step, in decimal digits as it was typed: none is rounded."""
+    from decimal import Decimal  # few sweeps have a step
+
+    pace, value = Decimal(step), Decimal(low)
+    while value <= Decimal(high):
+        exact = value.normalize()
+        yield f"{exact:f}" if -5 < exact.adjusted() < _MOST_DIGITS else f"{exact:e}"
+        value += pace
 
 
 def _grid(axes: dict[int, SearchAxis]) -> list[tuple[str, ...]]:

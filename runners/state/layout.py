@@ -1,5 +1,6 @@
 """Where everything is on disk. Standard library only: the supervisor imports it."""
 
+import errno
 import os
 import sys
 from functools import lru_cache
@@ -110,7 +111,11 @@ class StateDirectory:
         Raises DeniedError for a folder that others may write, OSError when one cannot be made.
         """
         # Output, environments and commands of runs are in there: nobody else may read them.
-        self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        try:
+            self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except FileExistsError:
+            why = "a link that leads nowhere" if self.root.is_symlink() else "not a folder"
+            raise NotADirectoryError(errno.ENOTDIR, why, str(self.root)) from None
         if keep_private(self.root, self._names()):
             print(
                 f"fresnel-tui: {self.root} was open to others; now only you may read it (0700)",

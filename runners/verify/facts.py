@@ -180,9 +180,12 @@ class DiskFacts(msgspec.Struct, frozen=True):
 
 
 class PortFacts(msgspec.Struct, frozen=True):
-    """A TCP port the run will listen on, who said so, and whether it is free now."""
+    """A TCP port the run will listen on, who said so, and whether it is free now.
 
-    port: int
+    None for a number that no port has.
+    """
+
+    port: int | None
     basis: str
     free: bool
 

@@ -85,11 +85,13 @@ def check_disk(facts: LaunchFacts) -> Iterator[Check]:
 def check_ports(facts: LaunchFacts) -> Iterator[Check]:
     """Whether the ports that the run will listen on are free."""
     for port in facts.ports:
-        if port.free:
+        advice = "another number, or ${port}: a free one at every launch"
+        if port.port is None:
+            yield Check("port", "FAIL", f"{port.basis}: ports are 1 to 65535", advice)
+        elif port.free:
             yield Check("port", "PASS", f"{port.port} is free ({port.basis})")
         else:
             text = f"{port.port} is in use ({port.basis})"
-            advice = "another number, or ${port}: a free one at every launch"
             yield Check("port", "FAIL", text, advice)
 
 

@@ -44,6 +44,8 @@ _KEEP = ("keep", "keep_last_n", "keep_checkpoints", "save_total_limit")
 _REGULAR = ("checkpoint_every", "checkpoint_freq", "checkpoint_interval")
 _ARCHIVED = ("saveiter", "save_every", "save_interval", "save_freq")
 _OUTPUTS = ("checkpoint_dir", "output_dir", "out_dir", "save_dir", "output", "output_folder")
+_PORTS = 1 << 16
+_MOST_DIGITS = 20
 _PORT_FLAG = re.compile(r"--(?:master|main_process|main-process)[-_]port(?:=(\d+))?")
 _ENDPOINT = re.compile(r"--rdzv[-_]endpoint(?:=(.*))?")
 
@@ -184,11 +186,14 @@ def port_facts(plan: LaunchPlan, environment: Mapping[str, str]) -> Iterator[Por
     if plan.port is None:
         named.append((environment.get("MASTER_PORT", ""), "MASTER_PORT"))
     for text, basis in named:
-        if text.isdecimal() and len(text) < 6 and 0 < int(text) < 65536:
-            # A port that somebody names is used as it is; nothing chooses a free one.
+        # A port that somebody names is used as it is; nothing chooses a free one. 0 is any that is.
+        if text.isdecimal() and len(text) < _MOST_DIGITS and int(text) < _PORTS:
             found.setdefault(int(text), basis)
+        elif text.isdecimal():
+            yield PortFacts(None, f"{basis} {text[:_MOST_DIGITS]}", False)
     for port, basis in found.items():
-        yield PortFacts(port, basis, is_free(port))
+        if port:
+            yield PortFacts(port, basis, is_free(port))
 
 
 def is_free(port: int) -> bool:

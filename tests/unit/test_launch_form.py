@@ -291,6 +291,7 @@ def test_a_member_s_gpus_are_changed_by_set(tmp_path: Path, monkeypatch) -> None
         None,
         SlurmKeys(),
         SlurmKeys(partition="gpu", time=5400.0, cpus_per_gpu=8, exclusive=True),
+        SlurmKeys(time=90061.0),
         SlurmKeys(constraint="a100", extra=("--licenses=a:1", "--nice=5")),
     ],
 )

@@ -51,8 +51,6 @@ def preset(tmp_path: Path, keys: str) -> RunSpec:
         BATCH.format("-1", "sqrt"),
         *(LENGTH.format(value) for value in (".inf", ".nan", "-.inf")),
         "parameters: {epochs: 9, save_every: .nan, keep: .inf}\ntotal: {parameter: epochs}\n",
-        "environment: {MASTER_PORT: 70000}\n",
-        f"environment: {{MASTER_PORT: '{'9' * 5000}'}}\n",
     ],
 )
 def test_a_number_that_counts_nothing_is_planned_and_checked(tmp_path: Path, keys: str) -> None:

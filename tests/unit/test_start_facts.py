@@ -18,6 +18,8 @@ from tests.support import make_plan
     ("words", "found"),
     [
         ("python train.py --lr 1", PythonCommand("train.py", "", ("--lr", "1"), 1)),
+        ("python -Ximporttime -Xfrozen_modules=off b.py", PythonCommand("b.py", "", (), 1)),
+        ("python -Werror::DeprecationWarning -m b", PythonCommand("", "b", (), 1)),
         ("/usr/bin/python3.11 -u -W ignore a/b.py x", PythonCommand("a/b.py", "", ("x",), 1)),
         ("python -m pkg.train --lr 1", PythonCommand("", "pkg.train", ("--lr", "1"), 1)),
         ("./train.py --lr 1", PythonCommand("./train.py", "", ("--lr", "1"), 1)),

@@ -5,6 +5,7 @@ locks and host.
 import os
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -290,3 +291,12 @@ def test_all_live_runs_are_listed_and_the_newest_ended(state: StateDirectory) ->
         none = [run.id for run in list_runs(state, finished=0)]
     assert listed == [live.id, "20261123-101500-a-0003", "20261124-101500-a-0004"]
     assert none == [live.id]
+
+
+@pytest.mark.parametrize("target", ["nowhere", "file"])
+def test_a_state_folder_that_is_none_is_said_to_be_none(tmp_path: Path, target: str) -> None:
+    (tmp_path / "file").touch()
+    (tmp_path / "link").symlink_to(tmp_path / target)
+    with pytest.raises(NotADirectoryError) as caught:
+        StateDirectory(tmp_path / "link").create()
+    assert caught.value.filename == str(tmp_path / "link")

@@ -151,3 +151,29 @@ def test_a_sweep_s_name_has_places_for_values(name: str, names: list[str], group
     runs = as_sweep([(spec, one) for one in values], name)
     assert [run.name for run in runs] == names
     assert {run.group.startswith(group) for run in runs} == {True}
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ("100000.5..100003.5..1", ["100000.5", "100001.5", "100002.5", "100003.5"]),
+        ("1e-14..3e-14..1e-14", ["1e-14", "2e-14", "3e-14"]),
+        ("0.1234561..0.1234563..1e-7", ["0.1234561", "0.1234562", "0.1234563"]),
+        ("-2..2..2", ["-2", "0", "2"]),
+    ],
+)
+def test_no_value_of_a_range_with_a_step_is_rounded(text: str, values: list[str]) -> None:
+    assert overrides(f"x={text}") == [[f"x={value}"] for value in values]
+
+
+@pytest.mark.parametrize("text", ["100001.0..100009.0", "0.5..0.99999", "0.123451..0.123452:log"])
+def test_what_is_drawn_from_a_narrow_range_lies_in_it(text: str) -> None:
+    low, high = map(float, text.removesuffix(":log").split(".."))
+    drawn = [float(run[0][2:]) for run in overrides(f"x={text}", samples=100)]
+    assert all(low <= value <= high for value in drawn) and len(set(drawn)) > 50
+
+
+@pytest.mark.parametrize("twice", [("lr=1,2", "lr=3"), ("lr=3", "parameters.lr=1,2")])
+def test_what_varies_is_given_once(twice: tuple[str, str]) -> None:
+    with pytest.raises(WrongInput, match="given twice"):
+        overrides(*twice)

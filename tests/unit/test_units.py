@@ -93,7 +93,21 @@ def test_gpu_lists(text: str | int | list[int | str], ids: str) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", ",", "0,,1", "a", "3-1", "-1", "0-", "0-2,1", "0,0", "1.5", "0-1000000000000", "all"],
+    [
+        "",
+        ",",
+        "0,,1",
+        "a",
+        "3-1",
+        "-1",
+        "0-",
+        "0-2,1",
+        "0,0",
+        "1.5",
+        "0-1000000000000",
+        "all",
+        "0-999," * 9999,
+    ],
 )
 def test_what_is_no_gpu_list(text: str) -> None:
     with pytest.raises(ValueError, match=r"expected GPU indices|is named twice"):

@@ -259,6 +259,8 @@ CASES: dict[str, tuple[str, str, str, LaunchFacts]] = {
         facts(ports=(PortFacts(29500, "--master_port", True),))),
     "port taken": ("port", "FAIL", "${port}",
         facts(ports=(PortFacts(29500, "--master_port", False),))),
+    "port that is none": ("port", "FAIL", "70000",
+        facts(ports=(PortFacts(None, "MASTER_PORT 70000", False),))),
     "interface": (
         "interface", "PASS", "eth",
         facts(environment={"NCCL_SOCKET_IFNAME": "eth"}, host=HostFacts(interfaces=("eth0", "lo"))),

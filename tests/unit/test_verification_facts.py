@@ -54,6 +54,10 @@ def test_ports_by_every_spelling() -> None:
         (found,) = port_facts(make_plan(), {"MASTER_PORT": str(port)})
         assert (found.basis, found.free) == ("MASTER_PORT", False)
     assert not list(port_facts(make_plan(argv=("t", "--port", "80")), {}))
+    for port in ("70000", "9" * 5000):
+        (found,) = port_facts(make_plan(), {"MASTER_PORT": port})
+        assert (found.port, found.free) == (None, False) and len(found.basis) < 50
+    assert not list(port_facts(make_plan(argv=("t", "--rdzv-endpoint=host:0")), {}))
 
 
 def test_files_are_counted_sized_and_paired(tmp_path: Path) -> None:

@@ -162,7 +162,7 @@ def _check_ends(make: Maker, varied: dict[str, SearchAxis], variant: Variant) ->
             key = override.partition("=")[0]
             axis = varied.get(key.removeprefix("parameters."))
             if axis is not None and not axis.values:
-                override = f"{key}={(axis.low, axis.high)[end]:.6g}"
+                override = f"{key}={axis.ends[end]}"
             overrides.append(override)
         make(overrides)
 

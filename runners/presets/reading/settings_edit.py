@@ -1,12 +1,14 @@
 """Change settings.yaml in place: comments and layout stay; what would not load is not written."""
 
 import json
+import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import yaml
 
-from runners.host.files import read_plain, replace
+from runners.host.files import ABSENT, absence, read_plain, replace
 from runners.model.errors import FresnelError, WrongInput
 from runners.presets.reading.user_settings import Settings, check_settings
 from runners.presets.reading.yaml_lines import CoreLoader
@@ -23,7 +25,7 @@ def change_settings(changes: Mapping[tuple[str, str], Any]) -> Settings:
     """
     path = settings_file()
     try:
-        text = read_plain(path, 1 << 20).decode() if path.exists() else _HEAD
+        text = _HEAD if absence(path) == ABSENT else read_plain(path, 1 << 20).decode()
     except (OSError, UnicodeDecodeError) as error:
         raise WrongInput(f"{path}: {error}") from None
     for (section, name), value in changes.items():
@@ -31,7 +33,8 @@ def change_settings(changes: Mapping[tuple[str, str], Any]) -> Settings:
     settings = check_settings(text)
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        replace(path, text.encode())
+        # Of those who keep their settings elsewhere: a link stays one.
+        replace(Path(os.path.realpath(path)), text.encode())
     except OSError as error:
         raise FresnelError(f"{path}: {error.strerror}") from None
     return settings

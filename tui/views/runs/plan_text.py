@@ -199,9 +199,14 @@ def _gpu_pairs(plan: LaunchPlan, decision: QueueDecision) -> list[tuple[str, str
     ]
 
 
+def number_of_processes(plan: LaunchPlan) -> str:
+    """How many processes are started on this machine, as far as that is known before they are."""
+    return str(processes_started(plan) or "as many as its command starts")
+
+
 def _processes_text(plan: LaunchPlan) -> str:
     """How many processes are started, by what, and on how many GPUs."""
-    number = processes_started(plan) or "as many as its command starts"
+    number = number_of_processes(plan)
     return f"{number} (started by {plan.spec.launcher}) on {gpus_text(len(plan.gpus))}"
 
 

@@ -9,12 +9,11 @@ from textual.app import ComposeResult
 from textual.containers import VerticalScroll
 from textual.widgets import Static
 
-from runners.model.python_command import processes_started
 from runners.model.run_ids import by_names
 from tui.panel.widgets.metrics.chart_request import RunCurve
 from tui.snapshot.curve_store import CurveStore
 from tui.views.format import DASH, dollars, duration
-from tui.views.runs.plan_text import gpu_numbers
+from tui.views.runs.plan_text import gpu_numbers, number_of_processes
 from tui.views.runs.run_settings import same, settings_of
 from tui.views.runs.run_text import no_gpus
 from tui.views.runs.run_view import RunView
@@ -78,7 +77,7 @@ def describe(view: RunView, reported: dict[str, object], notes: list[str]) -> li
                     "host": origin.host,
                     "GPUs": (gpu_numbers(plan) or no_gpus(plan)) + simulated,
                     **({"GPU": ", ".join(names)} if names else {}),
-                    "processes": str(processes_started(plan) or DASH),
+                    "processes": number_of_processes(plan),
                     "folder": plan.working_directory,
                     "commit": (source.commit or DASH)[:12]
                     + (f" on {source.branch}" if source.branch else ""),
