@@ -24,7 +24,7 @@ from runners.diagnosis.stack_parts import (
     kernel_lines,
 )
 from runners.host.clock import local_time
-from runners.host.files import is_file, names_in, read_text, replace
+from runners.host.files import is_file, modified_at, names_in, read_text, replace
 from runners.host.procfs import command_of
 from runners.state.decoding import read
 from runners.state.layout import RunDirectory
@@ -188,12 +188,10 @@ def take_stacks(run: RunDirectory, why: str, last: bool = False) -> StackDump:
 
 def newest_stacks(run: Path) -> StackDump | None:
     """The newest stacks saved in a run's folder; None when there are none."""
-    for name in reversed(names_in(run / "stacks")):
-        folder = run / "stacks" / name
-        dump = read(folder / _DUMP, StackDump)
-        if dump is not None:
-            return dump
-    return None
+    # Not by their names, which have a local time: that begins an hour again, or in another zone.
+    dumps = [run / "stacks" / name / _DUMP for name in names_in(run / "stacks")]
+    found = (read(path, StackDump) for path in sorted(dumps, key=modified_at)[::-1])
+    return next(filter(None, found), None)
 
 
 def stack_text(dump: StackDump, stack: RankStack) -> str:

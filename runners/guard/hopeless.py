@@ -100,13 +100,19 @@ class _SweepWatcher:
         except OSError:
             return True  # perhaps for a moment only
         except Exception as error:  # the boundary: no odd file ends the rule of a whole sweep
-            live = set(self._rule.runs).intersection(live_run_ids(self._state))
-            if repr(error) != self._trouble:
-                self._trouble = repr(error)
-                text = f"the runs of sweep {self._rule.group} cannot be judged: {error!r}"
-                for run_id in live:
-                    append_event(self._state.run(run_id).supervisor_events, "alert", text=text)
-            return bool(live)
+            with suppress(OSError):
+                return self._say_trouble(repr(error))
+            return True
+
+    def _say_trouble(self, trouble: str) -> bool:
+        """Say at the live runs, once, that they cannot be judged; whether there are any."""
+        live = set(self._rule.runs).intersection(live_run_ids(self._state))
+        if trouble != self._trouble:
+            self._trouble = trouble
+            text = f"the runs of sweep {self._rule.group} cannot be judged: {trouble}"
+            for run_id in live:
+                append_event(self._state.run(run_id).supervisor_events, "alert", text=text)
+        return bool(live)
 
     def step(self) -> bool:
         """Judge the runs as they stand; False once the last of them has ended."""

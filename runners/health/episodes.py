@@ -1,5 +1,6 @@
 """From findings to what is shown: conditions hold a while, end after a while, reported once."""
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -35,9 +36,13 @@ class EpisodeTracker:
         self._last: dict[Condition, tuple[float, Finding]] = {}
         self._holding: dict[Condition, float] = {}
         self._reported: dict[Condition, float] = dict(reported)
+        self._looked = -math.inf
 
     def take(self, findings: Sequence[Finding], now: float, attempt: int = 1) -> Verdict:
         """Add what holds at `now`, the gravest first."""
+        if (back := self._looked - now) > 0:
+            self._shift(-back)  # the clock was set back: nothing lasts longer, or less, for that
+        self._looked = now
         if Condition.STALL in self._holding:
             findings = [_still_stalled(finding) for finding in findings]
         for finding in findings:
@@ -57,6 +62,11 @@ class EpisodeTracker:
                 news.append(self._last[condition][1])
         self._end(now)
         return Verdict(self._health(now, attempt), tuple(news))
+
+    def _shift(self, by: float) -> None:
+        for times in (self._since, self._holding, self._reported):
+            times.update({condition: at + by for condition, at in times.items()})
+        self._last = {kind: (at + by, found) for kind, (at, found) in self._last.items()}
 
     def _end(self, now: float) -> None:
         for condition in list(self._holding):

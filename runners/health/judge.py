@@ -185,7 +185,7 @@ def _unfinished(signs: RunSigns) -> Finding | None:
 
 def _waits_for_data(signs: RunSigns) -> Finding | None:
     share = signs.data_wait_share
-    if signs.stepped and share is not None and share >= _WAITING_SHARE:
+    if signs.stepped and share is not None and _WAITING_SHARE <= share <= 1.0:
         return Finding(Condition.DATA, f"waits for data {100 * share:.0f} % of its time")
     used = [gpu.utilization for gpu in signs.gpus if gpu.utilization is not None]
     loading = signs.loader_percent

@@ -35,7 +35,7 @@ _STEP = late_pattern(
     r"(?:^|[^a-z])(?:global_?step|step|iteration|iter|it)[_\-=. ]?0*(\d{1,12})(?!\d)", re.IGNORECASE
 )
 # wandb's media files are NAME_STEP_HASH; https://docs.wandb.ai/guides/track/log/media.
-_WANDB = late_pattern(r"_(\d+)_[0-9a-f]{20}$")
+_WANDB = late_pattern(r"_(\d{1,12})_[0-9a-f]{20}$")
 _LAST_NUMBER = late_pattern(r"(?:^|[^\d])0*(\d{1,12})$")
 
 
@@ -96,7 +96,7 @@ class PictureFinder:
 
     def _note(self, folder: Path) -> None:
         for event in self._events.all_new():
-            if event.type == "image" and event.path:
+            if event.type == "image" and event.path and "\0" not in event.path:
                 path = os.path.normpath(folder / event.path)
                 self._named.pop(path, None)
                 self._named[path] = event

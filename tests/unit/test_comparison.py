@@ -168,6 +168,15 @@ def test_many_runs_stand_in_rows_and_csv_has_one_for_each() -> None:
     assert to_json(found)["ranking"][0].endswith("r5-7f3a")
 
 
+def test_the_json_of_a_comparison_names_a_value_that_is_no_number() -> None:
+    both = compare(
+        [facts_with(1, final_loss(float("nan")), {}), facts_with(2, final_loss(0.7), {})]
+    )
+    (loss,) = to_json(both)["metrics"]
+    found = [(one["last"], one["not_finite"]) for one in loss["values"]]
+    assert found == [(None, "nan"), (0.7, None)]
+
+
 def test_no_run_leads_by_less_than_what_was_printed() -> None:
     def written(name: str, loss: float, decimals: int) -> RunFacts:
         value = FinalMetric(loss, 10, 10, best=loss, best_step=9, decimals=decimals)

@@ -326,6 +326,17 @@ def test_a_stall_is_said_at_once_over_at_once_and_said_again_only_later() -> Non
     assert known.take((stall,), NOW + 60).news == (), "its watcher was started anew"
 
 
+def test_a_clock_that_is_set_back_makes_nothing_last_longer() -> None:
+    stall, well = Finding(Condition.STALL, "silent"), Finding(Condition.PROGRESSING, "progressing")
+    slow = Finding(Condition.SLOW, "slow")
+    tracker, back = EpisodeTracker(), NOW - 3600
+    assert tracker.take((stall, well), NOW).health.condition is Condition.STALL
+    assert tracker.take((slow, well), back).health.condition is Condition.STALL
+    assert tracker.take((slow, well), back + 10).health.condition is Condition.PROGRESSING
+    said = [tracker.take((slow, well), back + second).news for second in (120, 140)]
+    assert said == [(slow,), ()]
+
+
 @pytest.mark.parametrize(
     ("ends_in", "left", "is_late"),
     [(3600.0, 7200.0, True), (3600.0, 4000.0, False), (3600.0, None, False), (-5.0, 60.0, True)],

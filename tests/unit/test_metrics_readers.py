@@ -746,3 +746,20 @@ def test_a_fraction_behind_it_shows_that_an_epoch_of_0_is_a_place() -> None:
     lines = [json.dumps({"step": at, "loss": 0.5, "epoch": at / 2}) for at in range(5)]
     _, samples = read("\n".join(lines))
     assert [sample.epoch for sample in samples] == [1.0, 0.5, 1.0, 1.5, 2.0]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "line", "found"),
+    [
+        (r"(?P<loss>(?:\d+)+)x", "1" * 60 + "!", {}),
+        (r"(?P<name>\w+): (?P<value>\S+)", "損失: 0.5", {"損失": 0.5}),
+        (r"(?<=loss )(?P<loss>\S+)", "loss 0.5", {"loss": 0.5}),
+        (r"(?P<loss>\d\.\d+) (?:of (?P<best>\S+))?", "█ 0.5 …", {"loss": 0.5}),
+    ],
+)
+def test_an_expression_of_a_preset_has_an_end_whatever_it_reads(
+    pattern: str, line: str, found: dict[str, float]
+) -> None:
+    rule = MetricRule(patterns=(MetricPattern(pattern),))
+    _, samples = read(line, rule=rule)
+    assert {name: value for one in samples for name, value in one.values.items()} == found

@@ -108,6 +108,14 @@ def test_a_name_tells_series_and_place(run: Run, name: str, series: str, place: 
     assert (found.series.strip("_"), place_text(found.place)) == (series.strip("_"), place)
 
 
+def test_names_that_no_file_has_and_endless_numbers_cost_no_other_picture(run: Run) -> None:
+    folder = Path(run.directory)
+    image(folder / f"image_{'9' * 30}_0123456789abcdef0123.png")
+    events = [{"time": 1, "type": "image", "path": path} for path in ("a\0.png", "b" * 5000)]
+    (folder / "events.jsonl").write_text("".join(json.dumps(each) + "\n" for each in events))
+    assert len(msgspec.json.decode(msgspec.json.encode(find_pictures(run)))) == 1
+
+
 def test_two_runs_are_leafed_through_together(run: Run, tmp_path: Path) -> None:
     for epoch in (1, 2, 4):
         image(Path(run.directory) / "images" / f"epoch_{epoch}.png")

@@ -178,6 +178,14 @@ def test_what_cannot_be_judged_is_said_once_and_ends_with_its_runs(
     assert watcher.observe() and watcher.observe()
     (event,) = [json.loads(line) for line in run.supervisor_events.read_text().splitlines()]
     assert event["type"] == "alert" and "odd" in event["text"]
+
+    # Where nobody can tell which live, it looks again too.
+    def silent(_: object) -> list[str]:
+        raise OSError(errno.EIO, "no answer")
+
+    with monkeypatch.context() as there:
+        there.setattr("runners.guard.hopeless.live_run_ids", silent)
+        assert watcher.observe()
     state.live_marker(run.id).unlink()
     assert not watcher.observe()
 

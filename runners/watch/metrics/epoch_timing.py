@@ -8,6 +8,7 @@ from runners.model.events import Event
 from runners.model.units import median
 from runners.watch.metrics.event_reader import EventReader
 from runners.watch.metrics.followed import ClockState
+from runners.watch.metrics.sample import is_sensible
 
 _MOST_EPOCHS = 512
 """The newest of more: an epoch of long ago says little of the next."""
@@ -64,6 +65,8 @@ class EpochClock:
     def note(self, event: Event) -> None:
         """Add an event; a start discards what was before it."""
         kept = self.kept
+        if not is_sensible(event.time):
+            return
         if event.type == "start":
             # A new attempt may run on other GPUs, or compile again.
             kept.ends, kept.last = {}, {}

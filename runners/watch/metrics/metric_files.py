@@ -8,11 +8,12 @@ import glob
 import os
 import re
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from runners.host.bounded_glob import SearchBudget, entries_of, is_folder_entry
-from runners.host.files import is_folder, modified_at, read_plain
+from runners.host.files import is_folder, modified_at, names_in, read_plain
 from runners.host.mounts import silent_server
 from runners.model.run import Run
 from runners.watch.metrics.file_source import FileSource
@@ -116,15 +117,14 @@ def _open_logs(leader: int) -> set[str]:
     while at < len(pids) and at < 64:
         folder = f"/proc/{pids[at]}"
         at += 1
-        try:
-            # As text: paths would be made of it for each live run, every few seconds.
-            for task in os.listdir(f"{folder}/task"):  # noqa: PTH208
+        # As text: paths would be made of it for each live run, every few seconds.
+        for task in names_in(f"{folder}/task"):
+            with suppress(OSError):  # ended meanwhile
                 children = read_plain(f"{folder}/task/{task}/children").split()
                 pids += map(int, children)
-            for link in os.scandir(f"{folder}/fd"):
-                target = os.readlink(link.path)  # noqa: PTH115
+        for number in names_in(f"{folder}/fd"):
+            with suppress(OSError):  # closed meanwhile
+                target = os.readlink(f"{folder}/fd/{number}")  # noqa: PTH115
                 if _LOGS.search(target):
                     found.add(target)
-        except OSError:
-            continue
     return found

@@ -4,7 +4,9 @@ A preset's own regular expressions are a reader too: each named group is a metri
 """
 
 import math
+import re
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import ClassVar
 
 from runners.model.late_pattern import late_pattern
@@ -304,6 +306,28 @@ def _number(text: str) -> float:
     return math.nan if found is None else found
 
 
+class _PresetPattern:
+    """A preset's expression by RE2, which takes no line for ever, where that knows what is in it.
+
+    Of letters that are not of ASCII it knows less: there, and of look-around, Python's own does it.
+    """
+
+    def __init__(self, pattern: MetricPattern) -> None:
+        import re2  # few presets have patterns
+
+        options = re2.Options()
+        options.log_errors = False
+        self._python = self._linear = pattern.compiled()
+        with suppress(re2.error):
+            self._linear = re2.compile(pattern.line, options)
+        self._has_letters = any(escape in pattern.line for escape in (r"\w", r"\W", r"\b", r"\B"))
+
+    def search(self, line: str) -> "re.Match[str] | None":
+        """The first match."""
+        is_python = self._has_letters and not line.isascii()
+        return (self._python if is_python else self._linear).search(line)
+
+
 class PatternReader(Reader):
     """A preset's patterns, the first match decides; its `(?P<name>…)` may name the metric."""
 
@@ -312,12 +336,12 @@ class PatternReader(Reader):
     marks: tuple[str, ...] = ("",)
 
     def __init__(self, patterns: Sequence[MetricPattern]) -> None:
-        self._patterns = [(pattern.compiled(), pattern.offset) for pattern in patterns]
+        self._patterns = [(_PresetPattern(pattern), pattern.offset) for pattern in patterns]
 
     def read(self, line: str) -> Sample | None:
         """The groups that took part in the match, moved by their offsets."""
         for pattern, offset in self._patterns:
-            for found in pattern.finditer(line):
+            if found := pattern.search(line):
                 groups = {
                     name: text for name, text in found.groupdict().items() if text is not None
                 }

@@ -234,7 +234,7 @@ def to_json(comparison: Comparison) -> dict[str, Any]:
     }
 
 
-_FINAL = ("last", "step", "best", "best_step")
+_FINAL = ("last", "not_finite", "step", "best", "best_step")
 
 
 def _final_json(final: FinalMetric | None) -> dict[str, Any] | None:

@@ -18,7 +18,7 @@ _BATCH = late_pattern(r"^\s+Batch (?P<at>\d+)/(?P<of>\d+)(?P<pairs>(?: \| [^|]+)
 _DONE = late_pattern(r"^Epoch (?P<epoch>\d+) complete(?P<pairs>(?: \| [^|]+)+)$")
 _LOST = late_pattern(r"^\s*Warning: NaN/Inf loss at batch (?P<at>\d+), skipping")
 _SIZE = late_pattern(r"^\s*Batch size: (?P<batch>\d+)\s*$")
-_PAIR = late_pattern(rf"(?P<name>[\w ]*\w): (?P<value>{WHOLE})")
+_PAIR = late_pattern(rf"(?P<name>[\w ]{{0,63}}\w): (?P<value>{WHOLE})")
 _CVS = late_pattern(
     rf"^Epoch (?P<epoch>\d+)/(?P<epochs>\d+) \[(?P<at>\d+)/(?P<of>\d+)\] loss: {WHOLE}.*$",
 )

@@ -9,14 +9,12 @@ from runners.watch.metrics.readers.line_reader import Reader, pairs_in
 from runners.watch.metrics.sample import Sample
 
 _EPOCH = late_pattern(r"^\s*Epoch (?P<epoch>\d+)/(?P<epochs>\d+)\s*$")
-_BAR = late_pattern(
-    r"^\s*(?P<done>\d+)/(?P<total>\d+) +(?:[━╸╺ ]*[━╸╺][━╸╺ ]*|\[[=>. ]*\])(?P<rest>.*)$"
-)
+_BAR = late_pattern(r"^\s*(?P<done>\d+)/(?P<total>\d+) +(?:[━╸╺][━╸╺ ]*|\[[=>. ]*\])(?P<rest>.*)$")
 _LINE = late_pattern(
     r"^(?P<done>\d+)/(?P=done) - (?P<whole>[\d.]+)(?P<unit>us|ms|s)(?P<rest> - .*)$"
 )
 """An epoch's one line (verbose=2), after it: `120/120 - 20s - 170ms/step - accuracy: 0.83 …`."""
-_PACE = late_pattern(r"(?P<pace>[\d.]+)(?P<unit>us|ms|s)/step")
+_PACE = late_pattern(r"(?<![\d.])(?P<pace>[\d.]+)(?P<unit>us|ms|s)/step")
 _VALUE = late_pattern(rf" - (?P<name>[A-Za-z_][\w/.\- ]*?): (?P<value>{WHOLE})")
 _UNITS = {"us": 1e-6, "ms": 1e-3, "s": 1.0}
 

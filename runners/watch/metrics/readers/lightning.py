@@ -11,7 +11,7 @@ from runners.watch.metrics.sample import Sample, metric_name
 
 _RICH = late_pattern(
     r"^\s*(?P<what>[A-Z]\w*)(?: [A-Za-z]\w*)?(?: DataLoader "
-    r"\d+)?\s+(?:(?P<epoch>\d+)(?:/(?P<last>\d+))?\s+)?[━╸╺ ]*[━╸╺][━╸╺ ]*\s"
+    r"\d+)?\s+(?:(?P<epoch>\d+)(?:/(?P<last>\d+))?\s+)?[━╸╺][━╸╺ ]*\s"
     r"(?P<done>\d+)/(?P<total>\d+)\s+\d+:\d\d:\d\d\s*•\s*\S+\s+"
     r"(?P<rate>[\d.]+)it/s\s*(?P<values>.*)$"
 )
