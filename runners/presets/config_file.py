@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from runners.host.files import expanded, is_file, read_plain
+from runners.host.files import current_folder, expanded, is_file, read_plain
 from runners.model.errors import WrongInput
 from runners.model.parameters import keepable
 from runners.model.placeholders import substitute
@@ -50,12 +50,14 @@ class _Found(NamedTuple):
     values: dict[str, Any]
     places: dict[str, tuple[int, int]]
     lists: dict[str, int]
+    seen: list[int]
+    """How many keys, those of aliases as often as they are named."""
 
 
 def read_config(path: Path) -> ConfigText:
     """Read the configuration file at `path`; WrongInput when it is none that we can read whole."""
     try:
-        if not path.is_file():
+        if not is_file(path):
             raise WrongInput(f"config.file: no file {path}", "make it, or change the preset")
         if path.stat().st_size > MOST_BYTES:
             raise WrongInput(f"config.file: {path} is larger than {MOST_BYTES >> 20} MiB")
@@ -86,9 +88,9 @@ def _parsed(path: Path, text: str) -> ConfigText:
         raise WrongInput(f"config.file: {path}: {_first_line(error)}") from None
     if found is None:
         raise WrongInput(f"config.file: {path} holds no mapping of keys to values")
-    if len(found.values) > MOST_KEYS:
+    if found.seen[0] > MOST_KEYS:
         raise WrongInput(f"config.file: {path} has more than {MOST_KEYS:,} keys")
-    return ConfigText(path, text, *found)
+    return ConfigText(path, text, found.values, found.places, found.lists)
 
 
 def _read(kind: type[CoreLoader] | type[FastLoader], text: str) -> _Found | None:
@@ -98,7 +100,7 @@ def _read(kind: type[CoreLoader] | type[FastLoader], text: str) -> _Found | None
     loader = kind(text)
     try:
         node = loader.get_single_node()
-        found = _Found({}, {}, {})
+        found = _Found({}, {}, {}, [0])
         if not isinstance(node, yaml.MappingNode):
             return None
         _collect(loader, node, "", found)
@@ -242,7 +244,7 @@ def _path_of(values: dict[str, Any], file: str, preset: Path) -> Path:
     """The configuration file's path as a launch from here would find it."""
     placeholders = {
         "preset_dir": str(preset.absolute().parent),
-        "working_directory": str(Path.cwd()),
+        "working_directory": str(current_folder()),
         "trainers": str(TRAINERS),
     }
     base = preset.absolute().parent
@@ -252,7 +254,7 @@ def _path_of(values: dict[str, Any], file: str, preset: Path) -> Path:
         script = substitute(str(values.get("script") or ""), placeholders, os.environ)
     except ValueError as error:
         raise WrongInput(f"config.file: {error}") from None
-    root = (base / expanded(folder)) if folder else Path.cwd()
+    root = (base / expanded(folder)) if folder else current_folder()
     return config_beside(named, root, root / expanded(script) if script else None)
 
 
@@ -271,7 +273,8 @@ def _collect(
     import yaml
 
     for key_node, value_node in node.value:
-        if len(found.values) > MOST_KEYS:
+        found.seen[0] += 1
+        if found.seen[0] > MOST_KEYS:
             return
         key = f"{prefix}{key_node.value}"
         if isinstance(value_node, yaml.MappingNode):

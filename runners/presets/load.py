@@ -269,7 +269,10 @@ def _apply_override(
             f"its parameters: {', '.join(parameters) or 'none'}",
         )
     source.flags[path] = flag
-    _set_key(values, path, keys[path[0]].type, parse_scalar(text))
+    value = parse_scalar(text)
+    if path[0] == "environment" and type(value) in (int, float):
+        value = text  # as it is written, in the file too
+    _set_key(values, path, keys[path[0]].type, value)
 
 
 def _set_key(values: dict[str, Any], path: tuple[str, ...], kind: Any, value: Any) -> None:

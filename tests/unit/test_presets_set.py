@@ -207,3 +207,13 @@ def test_nothing_behind_the_dashes_is_wrong_input() -> None:
 def test_what_follows_an_override_and_looks_like_one_is_one(typed: str, meant: str) -> None:
     assert spread_overrides(typed.split()) == meant.split()
     assert spread_overrides(meant.split()) == meant.split()
+
+
+@pytest.mark.parametrize("text", ["12.10", "007", "0x1F", "1e3", "1.0", "3", "inf"])
+def test_a_number_for_a_program_stands_as_it_is_written(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "p.yaml"
+    path.write_text(
+        f"launcher: command\ncommand: echo\nenvironment: {{A: {text}}}\narguments: [{text}]\n"
+    )
+    spec = load_preset(path, [f"environment.B={text}"])
+    assert spec.environment == {"A": text, "B": text} and spec.arguments == (text,)

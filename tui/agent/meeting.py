@@ -59,7 +59,7 @@ async def reach(exchange: Exchange) -> None:
             reader, writer = await asyncio.wait_for(
                 asyncio.open_connection(address, int(exchange.fields["port"])), _TRY_S
             )
-            word = await asyncio.wait_for(reader.readline(), _TRY_S)
+            word = await asyncio.wait_for(reader.read(len(_WORD)), _TRY_S)
             writer.close()
         except asyncio.TimeoutError:
             problems.append(f"{address}: no answer within {_TRY_S:.0f} s")

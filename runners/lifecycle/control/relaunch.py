@@ -1,10 +1,10 @@
 """Launching an old run again: its own spec as written, with the secrets that were not."""
 
 import os
-from pathlib import Path
 
 import msgspec
 
+from runners.host.files import is_folder
 from runners.lifecycle.launch.unmasking import with_secrets
 from runners.lifecycle.supervisor.kept_environment import kept_environment
 from runners.model.errors import NotFound
@@ -30,7 +30,7 @@ def relaunch_spec(state: StateDirectory, run: Run) -> RunSpec:
         raise NotFound(f"{run.id} has kept no spec", "launch its preset instead")
     if run.plan is not None and spec.working_directory in ("", _HERE):
         folder = run.plan.working_directory
-        if Path(folder).is_dir():
+        if is_folder(folder):
             # A `$` in a folder's name is no placeholder.
             folder = folder.replace("${", "$${")
             spec = msgspec.structs.replace(spec, working_directory=folder)

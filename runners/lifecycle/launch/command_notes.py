@@ -16,7 +16,7 @@ from itertools import chain, dropwhile, takewhile
 from pathlib import Path, PurePath
 from typing import NamedTuple
 
-from runners.host.files import read_text
+from runners.host.files import is_there, read_text
 from runners.host.shells import shell_command
 from runners.model.late_pattern import late_pattern
 from runners.model.python_command import python_command, python_script
@@ -79,7 +79,7 @@ def _script_notes(program: Sequence[str], folder: Path, script: _Script | None) 
     """That Python finds no file to run, or what a shell's script keeps from its run."""
     path = python_script(program, folder)
     if path is not None:
-        if not path.exists():
+        if not is_there(path):
             hint = nearest_hint(path.name, (other.name for other in path.parent.glob("*.py")))
             yield f"no file {path} yet: without it the run ends at once{hint}"
         return

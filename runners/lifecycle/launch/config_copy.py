@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from runners.host.files import expanded
+from runners.host.files import expanded, is_file
 from runners.lifecycle.launch.placeholder_values import FilledTexts, LaunchInputs
 from runners.model.errors import WrongInput
 from runners.model.parameters import ENDLESS, flagged, keepable
@@ -57,11 +57,11 @@ def _found_beside(
     """Configuration files that it names by their place beside it: a copy lies elsewhere."""
     found = []
     for key, value in config.values.items():
-        is_file = isinstance(value, str) and Path(value).suffix == config.path.suffix
-        if not is_file or Path(value).is_absolute() or config.places[key] in taken:
+        is_named = isinstance(value, str) and Path(value).suffix == config.path.suffix
+        if not is_named or Path(value).is_absolute() or config.places[key] in taken:
             continue
         beside = config.path.resolve().parent / value
-        if beside.is_file():
+        if is_file(beside):
             found.append((config.places[key], _spell(str(beside)), ""))
     return found
 

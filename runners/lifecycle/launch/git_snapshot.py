@@ -16,7 +16,7 @@ from typing import NamedTuple
 import msgspec
 
 from runners import __version__
-from runners.host.files import read_text, replace
+from runners.host.files import is_file, read_text, replace
 from runners.lifecycle.launch.git import Git, GitTrouble
 from runners.lifecycle.launch.interpreter import Interpreter, python_version
 from runners.model.gpus import GpuReading
@@ -51,9 +51,9 @@ def find_checkout(folder: Path) -> Checkout | None:
     """The checkout that contains `folder`; None outside of one."""
     for place in (folder, *folder.parents):
         git = place / ".git"
-        if git.is_file():  # a worktree or a submodule
+        if is_file(git):  # a worktree or a submodule
             git = place / read_text(git).partition("gitdir:")[2].strip()
-        if (git / "HEAD").is_file():
+        if is_file(git / "HEAD"):
             shared = read_text(git / "commondir").strip()
             return Checkout(place, git, git / shared if shared else git)
     return None

@@ -152,6 +152,7 @@ def placeholder_values(inputs: LaunchInputs) -> dict[str, str]:
         "working_directory": str(Path.cwd()),
     }
     texts = (*spec.arguments, *spec.command, *spec.environment.values(), *spec.launcher_arguments)
+    texts += restart_arguments(spec)
     values = tuple(str(parameter.value) for parameter in spec.parameters)
     # Only where one is used: between finding a port and using it, another program may take it.
     uses_port = any("port" in used_placeholders(text) for text in (*texts, *values))

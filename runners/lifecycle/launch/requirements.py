@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from runners.host.files import is_file, is_folder, names_in
 from runners.host.helpers import ROOT
 from runners.lifecycle.launch.interpreter import Interpreter
 from runners.model.launchers import traits_of
@@ -66,7 +67,7 @@ def missing_packages(spec: RunSpec, interpreter: Interpreter | None) -> MissingP
     wanted = needed_packages(spec)
     if interpreter is None or not wanted:
         return None
-    folders = [folder for folder in interpreter.folders if folder.is_dir()]
+    folders = [folder for folder in interpreter.folders if is_folder(folder)]
     unseen = tuple(name for name in wanted if not any(_holds(f, name) for f in folders))
     missing = _ask(interpreter, unseen, folders) if unseen else ()
     if not missing:
@@ -75,9 +76,11 @@ def missing_packages(spec: RunSpec, interpreter: Interpreter | None) -> MissingP
 
 
 def _holds(folder: Path, package: str) -> bool:
-    place = folder / package.partition(".")[0]
+    top = package.partition(".")[0]
     return (
-        place.is_dir() or place.with_suffix(".py").is_file() or any(folder.glob(f"{package}.*so"))
+        is_folder(folder / top)
+        or is_file(folder / f"{top}.py")
+        or any(name.startswith(f"{package}.") and name.endswith("so") for name in names_in(folder))
     )
 
 

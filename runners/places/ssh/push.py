@@ -11,7 +11,7 @@ from itertools import pairwise
 from pathlib import Path, PurePath
 from typing import NamedTuple
 
-from runners.host.files import expanded
+from runners.host.files import expanded, is_there
 from runners.model.errors import FresnelError, WrongInput
 from runners.model.spec import RunSpec
 from runners.places.ssh.agent_tool import ask_patiently, ask_stamps
@@ -64,7 +64,7 @@ def plan_push(
             base, root = code.local, code.remote
         for name, value in _paths(spec):
             local = base / expanded(value)
-            if local.exists():
+            if is_there(local):
                 items.append(
                     PushItem(name, local, _place(local, base, root, host), f"{prefix}{name}")
                 )
@@ -95,7 +95,7 @@ def _also(texts: Sequence[str], base: Path, root: str, host: RemoteHost) -> list
     items = []
     for text in texts:
         local = expanded(text).absolute()
-        if not local.exists():
+        if not is_there(local):
             raise WrongInput(f"--also {text}: no such file or folder")
         items.append(PushItem("also", local, _place(local, base, root, host)))
     return items
@@ -118,10 +118,7 @@ def _program(spec: RunSpec, here: Path, host: RemoteHost) -> PushItem | None:
 
 
 def _is_in(folder: Path, name: str) -> bool:
-    try:
-        return len(name) < 256 and (folder / name).exists() and name not in (".", "..")
-    except (OSError, ValueError):
-        return False
+    return name not in (".", "..") and is_there(folder / name)
 
 
 def _paths(spec: RunSpec) -> list[tuple[str, str]]:

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path, PurePath
 from typing import NamedTuple
 
+from runners.host.files import is_folder
 from runners.places.ssh.copying import Stamp
 
 EXCLUDES = (
@@ -57,7 +58,7 @@ def list_to_push(
     Of a program's folder what git would list, so that the repository's rules hold; of another
     folder all but what .gitignore files in it name: its repository often ignores data as such.
     """
-    if not path.is_dir():
+    if not is_folder(path):
         return _sorted_out(path.parent, [path.name], excludes, secrets, [])
     left_out = []
     if is_program:
@@ -127,7 +128,7 @@ def _ask_git(folder: Path, is_program: bool, secrets: bool) -> list[str]:
     found = []
     for name in names:
         inner = folder / name
-        if inner.is_dir() and not inner.is_symlink():  # a repository of its own
+        if is_folder(inner) and not inner.is_symlink():  # a repository of its own
             found += [f"{name.rstrip('/')}/{below}" for below in _ask_git(inner, True, secrets)]
         else:
             found.append(name)

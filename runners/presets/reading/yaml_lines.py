@@ -19,6 +19,9 @@ _MOST_VALUES = 20_000
 _MOST_DIGITS = 3_000
 """Python writes out no number of more than 4,300, but reads any that is in hexadecimal digits."""
 
+AS_WRITTEN = ("environment", "arguments", "launcher_arguments")
+"""Keys of a preset whose numbers a program gets as they are written: 12.10 is no 12.1."""
+
 Lines = dict[tuple[str | int, ...], int]
 _Resolvers = dict[str, list[tuple[str, re.Pattern[str]]]]
 
@@ -142,7 +145,9 @@ def _build(
         return _build_mapping(loader, node, key, lines, path)
     if isinstance(node, yaml.SequenceNode):
         return [_build(loader, child, (*key, i), lines, path) for i, child in enumerate(node.value)]
-    return _constructed(loader, node, path)
+    value = _constructed(loader, node, path)
+    is_number = type(value) in (int, float) and value - value == 0  # .inf is YAML's word alone
+    return node.value if is_number and key and key[0] in AS_WRITTEN else value
 
 
 def _constructed(loader: CoreLoader | FastLoader, node: yaml.Node, path: Path) -> Any:
