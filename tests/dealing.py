@@ -19,11 +19,11 @@ from xdist.workermanage import WorkerController
 CLUSTER = "tests/slurm/"
 TOGETHER = (
     *("tests/trainers/", "tests/guides/", "tests/unit/", "tests/architecture/", "tests/pairs/"),
-    "tests/ui/test_stories.py",
+    *("tests/ui/test_stories.py", "tests/process/test_installed.py"),
 )
-"""Rooms and files that stay whole: trainings and panels are shared by the tests of a file; what
-takes milliseconds is not worth dealing one by one. They also compute all the time, where other
-tests mostly wait for processes.
+"""Rooms and files that stay whole: trainings, panels and installations are shared by the tests of a
+file; what takes milliseconds is not worth dealing one by one. They also compute all the time, where
+other tests mostly wait for processes.
 """
 SECONDS = Path(__file__).with_name("seconds.json")
 SHORT_S = 2.0

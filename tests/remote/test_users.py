@@ -101,7 +101,9 @@ def test_a_machine_with_nothing_but_python_3_10(lab: Lab, tmp_path: Path) -> Non
         shown=[python.prefix, wheels],
         alter=lambda disk: leave_only(disk, tmp_path / "programs", python.path),
     )
-    pip = f"[global]\nno-index = true\nfind-links = {wheels}\n"
+    # pip takes this `false` for "do not": what nothing imports need not be compiled.
+    compiles = "[install]\nno-compile = false\n"
+    pip = f"[global]\nno-index = true\nfind-links = {wheels}\n{compiles}"
     machine.write(".config/pip/pip.conf", pip)
 
     setup = lab.line.begin("host", "setup", "old", "--json")
