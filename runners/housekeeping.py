@@ -15,6 +15,13 @@ if TYPE_CHECKING:
     from runners.cost.run_costs import RunCost
 
 
+def tended_state() -> StateDirectory:
+    """The state folder that a command works on, after it was tended. Raises as `tend` does."""
+    state = StateDirectory()
+    tend(state)
+    return state
+
+
 def tend(state: StateDirectory) -> list[str]:
     """Adopt runs, start the guard that is set, empty the trash of what is old; the adopted ids.
 

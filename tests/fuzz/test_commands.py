@@ -24,6 +24,8 @@ from tui.views.safe import safe
 
 ENDLESS = ("serve", "attach", "demo", "wait", "service")
 """Commands that last as long as a run or a person wants, or change the machine."""
+UNTOLD = ("run", "shell")
+"""Actions that are somebody's own program, or ours: they have nothing to tell in JSON."""
 ENDLESS_FLAGS = ("--watch", "--follow", "-f", "--wait", "--system", "--every", "--do")
 ODD = [
     *("", " ", "-", "--", "-x", "@file", "..", "/", "é漢🎉", "\u202egnp", "a\u200bb", "x" * 300),
@@ -195,7 +197,9 @@ def _fits(words: Sequence[str], code: int, text: str) -> None:
         meant = None
     if not getattr(meant, "json", True):
         return
-    for document in _documents(text):
+    documents = [*_documents(text)]
+    assert code or documents or meant is None or getattr(meant, "what", "") in UNTOLD, words
+    for document in documents:
         if code and isinstance(document, dict) and "error" in document:
             assert set(document["error"]) == {"code", "message", "hint"}, words
         elif meant is not None and meant.command_name != "schema":

@@ -46,7 +46,7 @@ def test_jobs_submitted_by_other_means(cluster: Cluster) -> None:
 
     # Its four tasks begin one after another.
     eventually(lambda: lab.job(other)["JobState"] == "RUNNING", what="the array runs")
-    line.run("adopt", other, "--stop", exits=2)  # a question, and nobody to answer it
+    line.run("adopt", other, "--stop", exits=4)  # a question, and nobody to answer it
     assert lab.job(other)["JobState"] == "RUNNING"
     line.run("adopt", other, "--stop", "--yes")
     eventually(lambda: lab.job(other)["JobState"] == "CANCELLED", what="the array cancelled")

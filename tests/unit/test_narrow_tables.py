@@ -1,11 +1,17 @@
 """Tables of commands on a terminal that is narrower than they are: aligned, nothing cut off."""
 
+from decimal import Decimal
+from pathlib import Path
+
 import pytest
 from rich.cells import cell_len
 
 from runners.model.states import State
 from tui.cli import output
 from tui.views.format import _PLAIN, cells_of
+from tui.views.machines.fleet_text import FleetLine, fleet_row
+from tui.views.machines.gpu_detail_text import _row, process_heading
+from tui.views.metrics.chart_files import write_chart
 
 HEADINGS = ("run", "state", "eta", "reason")
 STATES = ("state", "failed", "done")
@@ -84,3 +90,17 @@ def test_signs_that_our_tables_have_take_a_cell() -> None:
     """What is counted without a table of widths is what that table says."""
     for letter in {*"".join(state.sign for state in State), *_PLAIN}:
         assert cells_of(letter) == cell_len(letter) == 1, letter
+
+
+def test_names_of_two_cells_a_letter_move_no_column_and_leave_no_line() -> None:
+    cells = ("名前" * 9, "4711", "利用者" * 5, "4m12s", "62.1G", "98%")
+    assert cell_len(_row(cells)) == cell_len(process_heading())
+    down = FleetLine("箱", 0, 0, 0, Decimal("3.98"), "接続できません" * 10)
+    for width in (30, 60, 200):
+        assert cell_len(fleet_row(down, "", width, 12)) <= width
+
+
+def test_a_chart_of_a_metric_with_a_long_name_is_written(tmp_path: Path) -> None:
+    """A letter may be four of the 255 bytes that the name of a file has."""
+    for path in write_chart(tmp_path, "𠮷" * 300, "損失", [], [], "step", False):
+        assert path.exists()

@@ -19,9 +19,10 @@ from runners.places.ssh.node_groups import NodeGroup, NodeRun, add_group
 from runners.places.ssh.registry import RemoteHost, RemoteRegistry
 from runners.places.ssh.ssh import Ssh
 from runners.presets.sweeps import expand
+from runners.state.jobs import JobRow, JobTable
 from runners.state.layout import StateDirectory
 from tests.support import deaf_port
-from tui.cli import nodes, run_command, service, several_hosts
+from tui.cli import foreign, nodes, run_command, service, several_hosts
 from tui.cli.host_any import _started
 from tui.views.log_lines import last_lines
 
@@ -32,6 +33,7 @@ from tui.views.log_lines import last_lines
         ("session", "start", "--rate", "1", "--gpus", "²"),
         ("session", "start", "--rate", "1", "--gpus", "9" * 5000),
         ("cost", "plan", "gaussian-fast:²"),
+        ("cost", "plan", " "),
         ("host", "add", "box", "root@x:²"),
         ("monitor", "--watch", "--every=-1"),
         ("monitor", "--watch", "--every=nan"),
@@ -153,6 +155,16 @@ def test_what_a_machine_says_in_other_letters_keeps_no_other_node_from_its_stop(
     assert asked == ["second", "first"]
     found = json.loads(capsys.readouterr().out)
     assert found["cause"] and [*found["problems"]] == ["a"]
+
+
+def test_a_job_is_not_cancelled_where_nobody_can_be_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FRESNEL_STATE_DIR", str(tmp_path))
+    monkeypatch.setattr(sys, "stdin", io.StringIO())
+    monkeypatch.setattr(foreign, "refresh", lambda *_: JobTable())
+    monkeypatch.setattr(foreign, "find_foreign", lambda *_: JobRow("7", "mine", "RUNNING"))
+    assert run_command(["adopt", "7", "--stop", "--json"]) == ExitCode.DENIED
 
 
 def test_what_is_done_to_a_machine_is_one_document(

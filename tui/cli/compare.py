@@ -5,7 +5,7 @@ import csv
 import difflib
 import sys
 
-from runners.housekeeping import tend
+from runners.housekeeping import tended_state
 from runners.model.errors import NotFound, WrongInput
 from runners.model.run import Run
 from runners.state.layout import StateDirectory
@@ -22,8 +22,7 @@ def run_compare(arguments: argparse.Namespace) -> None:
     """Show what differs between runs, and their metrics side by side."""
     if sum((arguments.json, arguments.csv, arguments.code)) > 1:
         raise WrongInput("--json, --csv and --code: choose one")
-    state = StateDirectory()
-    tend(state)
+    state = tended_state()
     facts = gather(state, arguments.runs, arguments.baseline)
     if arguments.code:
         _print_code(state, facts)

@@ -9,10 +9,9 @@ from typing import Any
 from runners.cost.accounting import add_fractions, round_to_sum, to_decimal
 from runners.cost.sessions import is_damaged
 from runners.cost.statement import Spending
-from runners.housekeeping import tend
+from runners.housekeeping import tended_state
 from runners.model.errors import WrongInput
 from runners.places.ssh.accounts import refresh_accounts
-from runners.state.layout import StateDirectory
 from tui.cli.output import echo, print_json, print_pairs, print_table
 from tui.views.json_values import number
 from tui.views.money.account_budgets import budgets_json
@@ -40,8 +39,7 @@ def run_cost(arguments: argparse.Namespace) -> None:
             "cost: only `cost plan` takes presets and a budget",
             "`fresnel-tui session budget --budget 100` sets a budget",
         )
-    state = StateDirectory()
-    tend(state)
+    state = tended_state()
     refresh_accounts(state)
     report = read_report(state)
     if arguments.json:

@@ -12,10 +12,9 @@ from runners.cost.ledger import line_of
 from runners.cost.machines import read_machines
 from runners.cost.run_costs import Costs, costs_in
 from runners.cost.statement import Statement, open_statement
-from runners.housekeeping import tend
+from runners.housekeeping import tended_state
 from runners.model.spec import Price
 from runners.places.ssh.accounts import refresh_accounts, rented_names
-from runners.state.layout import StateDirectory
 from runners.state.runs import list_runs
 from tui.cli.output import echo, print_json
 from tui.views.json_values import iso
@@ -30,8 +29,7 @@ COLUMNS = (
 
 def run_export(arguments: argparse.Namespace) -> None:
     """Print every session and run, pruned ones included, in the order in which they began."""
-    state = StateDirectory()
-    tend(state)
+    state = tended_state()
     live = [run for run in list_runs(state, 0) if run.is_live]
     refresh_accounts(state)
     books = open_statement(state, live)

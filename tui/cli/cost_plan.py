@@ -58,7 +58,7 @@ class PlanRow(msgspec.Struct, frozen=True):
 
 def run_plan(arguments: argparse.Namespace) -> None:
     """Print the budget table of `PRESET:COUNT …`."""
-    if not arguments.planned:
+    if not " ".join(arguments.planned).strip(" ,"):
         raise WrongInput(
             "cost plan: name what to plan",
             "fresnel-tui cost plan 'validate:1 fast:4 standard:2' --budget 100",

@@ -6,11 +6,10 @@ from pathlib import Path
 
 from runners.diagnosis.signatures import load_signatures
 from runners.diagnosis.verdict import Diagnosis, to_json
-from runners.housekeeping import tend
+from runners.housekeeping import tended_state
 from runners.lifecycle.launch.run_environment import FLIGHT_PREFIX
 from runners.model.errors import WrongInput
 from runners.model.run import Run
-from runners.state.layout import StateDirectory
 from runners.state.runs import find_run
 from tui.cli.output import echo, print_json, print_pairs
 from tui.views.health.diagnosis_text import diagnose_run, remedy_pairs
@@ -29,8 +28,7 @@ def _recorder_pairs(run: Run) -> list[tuple[str, str]]:
 
 def run_diagnose(arguments: argparse.Namespace) -> None:
     """Say why a run ended; exit 2 while it runs, or when a signature file cannot be used."""
-    state = StateDirectory()
-    tend(state)
+    state = tended_state()
     run = find_run(state, arguments.run)
     if run.is_live:
         raise WrongInput(

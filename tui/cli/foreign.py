@@ -1,7 +1,6 @@
 """`adopt`: jobs of one's own that were submitted by other means: listed, followed, cancelled."""
 
 import argparse
-import sys
 import time
 
 from runners.model.errors import DeniedError, ExitCode, WrongInput
@@ -19,7 +18,7 @@ from runners.slurm.queue import refresh
 from runners.state.jobs import JobRow, JobTable
 from runners.state.layout import StateDirectory
 from tui.cli.logs import last_lines_offset
-from tui.cli.output import echo, is_confirmed, print_json, print_table
+from tui.cli.output import agreed, echo, print_json, print_table
 from tui.cli.output_blocks import OutputBlocks, OutputFollower
 from tui.views.format import DASH, duration
 from tui.views.json_values import fields_json, iso
@@ -77,11 +76,9 @@ def _cells(row: JobRow) -> tuple[str, ...]:
 
 def _stop(row: JobRow, arguments: argparse.Namespace) -> int:
     number = row.array if row.array and arguments.job == row.array else number_of(row)
-    if not arguments.yes:
-        if not sys.stdin.isatty():
-            raise WrongInput("cancelling a job asks first", "--yes answers it")
-        if not is_confirmed(f"cancel Slurm job {number} ({row.name}, {row.state.lower()})?"):
-            return ExitCode.RUN_FAILED
+    question = f"cancel Slurm job {number} ({row.name}, {row.state.lower()})?"
+    if not agreed(question, arguments.yes, "cancelling a job asks first", "--yes answers it"):
+        return ExitCode.RUN_FAILED
     cancel_foreign(number)
     if arguments.json:
         print_json({"job": number, "cancelled": True})

@@ -10,7 +10,7 @@ from runners.guard.request import GuardRequest, length_of, rule_from
 from runners.guard.rule import lift, postpone, read_guard, set_rule
 from runners.host.clock import moment_now
 from runners.host.locks import is_held
-from runners.housekeeping import tend
+from runners.housekeeping import tended_state
 from runners.lifecycle.control.fetched import (
     mark_fetched,
     release_removed,
@@ -147,8 +147,7 @@ def _show(state: StateDirectory, as_json: bool) -> int:
 
 def run_fetched(arguments: argparse.Namespace) -> None:
     """Mark runs whose results are safe; without any, show which are not."""
-    state = StateDirectory()
-    tend(state)
+    state = tended_state()
     if arguments.runs and arguments.all:
         raise WrongInput("name the runs that were fetched, or --all, not both")
     if arguments.give_up and (arguments.all or arguments.to or not arguments.runs):

@@ -1,11 +1,10 @@
 """`host clean`: what is left on a machine that goes on without us, shown, then removed."""
 
 import argparse
-import sys
 
 import msgspec
 
-from runners.model.errors import DeniedError, ExitCode, FresnelError
+from runners.model.errors import ExitCode, FresnelError
 from runners.places.ssh.agent_tool import ask_tool
 from runners.places.ssh.frames import decoded
 from runners.places.ssh.leftovers import Leftovers, LeftoversQuestion
@@ -15,7 +14,7 @@ from runners.places.ssh.remote_command import remote_output
 from runners.places.ssh.ssh import Ssh
 from runners.state.layout import StateDirectory
 from tui.cli.host_end import refuse_while_needed
-from tui.cli.output import echo, is_confirmed, print_json, print_table
+from tui.cli.output import agreed, echo, print_json, print_table
 from tui.views.format import DASH, size
 
 
@@ -31,7 +30,8 @@ def clean_host(arguments: argparse.Namespace) -> int:
     left = _ask(ssh, question)
     if not arguments.json:
         _show(left)
-    if not _is_wanted(host.name, arguments.yes):
+    asked, hint = f"remove this from {host.name}?", "--yes removes it without asking"
+    if not agreed(asked, arguments.yes, "this would be removed", hint):
         return ExitCode.RUN_FAILED
     stopped = remote_output(ssh, ["guard", "off"])
     if stopped.exit_code not in (ExitCode.DONE, ExitCode.NOT_FOUND):
@@ -64,11 +64,3 @@ def _show(left: Leftovers) -> None:
         for item in left.items
     ]
     print_table(("what", "where", "size", ""), rows)
-
-
-def _is_wanted(name: str, yes: bool) -> bool:
-    if yes:
-        return True
-    if not sys.stdin.isatty():
-        raise DeniedError("this would be removed", "--yes removes it without asking")
-    return is_confirmed(f"remove this from {name}?")

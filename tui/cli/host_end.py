@@ -20,7 +20,7 @@ from runners.places.ssh.rental import read_rental, refuse_while_created, surroun
 from runners.places.ssh.ssh import Ssh, quoted
 from runners.state.layout import StateDirectory
 from tui.cli.host_run import remote_json
-from tui.cli.output import echo, is_confirmed, print_json
+from tui.cli.output import agreed, echo, print_json
 from tui.views.format import dollars
 
 _ANSWERS_WITHIN_S = 5.0
@@ -151,12 +151,9 @@ def bill_text(host: RemoteHost) -> list[str]:
 
 def _run_end(registry: RemoteRegistry, command: str, host: RemoteHost, yes: bool) -> bool:
     """Run the command that destroys the machine, here; False when somebody thought better of it."""
-    if not yes:
-        if not sys.stdin.isatty():
-            raise DeniedError(f"this would run: {command}", "--yes runs it without asking")
-        echo(f"this runs here: {command}")
-        if not is_confirmed(f"end {host.name}?"):
-            return False
+    question = f"this runs here: {command}\nend {host.name}?"
+    if not agreed(question, yes, f"this would run: {command}", "--yes runs it without asking"):
+        return False
     # Its words go to stderr: stdout is for the result alone.
     code = subprocess.run(
         command,

@@ -11,7 +11,7 @@ import msgspec
 from runners.cost.cost_reader import costs_of
 from runners.guard.rule import read_guard
 from runners.host.clock import moment_now
-from runners.housekeeping import tend
+from runners.housekeeping import tended_state
 from runners.model.run import Run
 from runners.model.states import State
 from runners.state.layout import StateDirectory
@@ -33,8 +33,7 @@ def run_status(arguments: argparse.Namespace) -> None:
     """Show one run, or all runs of a group."""
     if arguments.show_secrets:
         refuse_elsewhere(arguments)
-    state = StateDirectory()
-    tend(state)
+    state = tended_state()
     named = find_runs(state, [arguments.run])
     runs = [_with_secrets(state, run) for run in named] if arguments.show_secrets else list(named)
     money = costs_of(state, runs)

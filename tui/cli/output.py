@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import zip_longest
 from typing import Any, TextIO
 
-from runners.model.errors import ExitCode, FresnelError
+from runners.model.errors import DeniedError, ExitCode, FresnelError
 from runners.model.run import Run
 from runners.model.states import State
 from tui.views.format import DASH, cells_of, fitted, folded, is_plain
@@ -41,6 +41,16 @@ def is_confirmed(question: str) -> bool:
     """Ask the person at the terminal; anything but y or yes is no."""
     print(f"{question} [y/N] ", end="", file=sys.stderr, flush=True)
     return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
+def agreed(question: str, yes: bool, refusal: str, hint: str) -> bool:
+    """Whether it may be done: by --yes, or by the person who is asked.
+
+    DeniedError with the `refusal` where there is nobody to ask.
+    """
+    if not yes and not sys.stdin.isatty():
+        raise DeniedError(refusal, hint)
+    return yes or is_confirmed(question)
 
 
 def run_exit_code(run: Run) -> ExitCode:

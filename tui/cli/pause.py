@@ -3,7 +3,7 @@
 import argparse
 from collections.abc import Callable
 
-from runners.housekeeping import tend
+from runners.housekeeping import tended_state
 from runners.lifecycle.control.pause import pause, paused_text, proceed
 from runners.model.run import Run
 from runners.state.layout import StateDirectory
@@ -33,8 +33,7 @@ def _each(
     announce: Callable[[Run], None],
 ) -> None:
     """Do it to every run that is named; the first problem is raised after the others are done."""
-    state = StateDirectory()
-    tend(state)
+    state = tended_state()
     done, runs = [], find_runs(state, arguments.runs)
 
     def change(run: Run) -> None:

@@ -5,12 +5,11 @@ from typing import Any
 
 import msgspec
 
-from runners.housekeeping import tend
+from runners.housekeeping import tended_state
 from runners.lifecycle.control.prune import Criteria, Pruned, prune
 from runners.model.errors import ExitCode, WrongInput
 from runners.model.states import TERMINAL, State
 from runners.model.units import counted
-from runners.state.layout import StateDirectory
 from tui.cli.output import echo, echo_unfetched, print_json
 from tui.views.format import size
 
@@ -20,8 +19,7 @@ _ENDED = ", ".join(sorted(TERMINAL))
 def run_prune(arguments: argparse.Namespace) -> int:
     """Remove ended runs by age, number and ending."""
     criteria = criteria_from(arguments)
-    state = StateDirectory()
-    tend(state)
+    state = tended_state()
     pruned = prune(state, criteria, arguments.dry_run)
     if arguments.json:
         print_json(to_json(pruned, arguments.dry_run))

@@ -2,7 +2,7 @@
 
 import argparse
 
-from runners.housekeeping import tend
+from runners.housekeeping import tended_state
 from runners.lifecycle.control.queue_order import cancel, set_priority
 from runners.lifecycle.control.wait import wait_until_ended
 from runners.model.errors import WrongInput
@@ -19,8 +19,7 @@ from tui.views.runs.run_view import view_run
 
 def run_priority(arguments: argparse.Namespace) -> None:
     """Change or show the priority of a queued run."""
-    state = StateDirectory()
-    tend(state)
+    state = tended_state()
     run = find_run(state, arguments.run)
     if arguments.number is not None and arguments.by is not None:
         raise WrongInput("a priority and --by: choose one")
@@ -42,8 +41,7 @@ def run_cancel(arguments: argparse.Namespace) -> None:
     """Take queued runs out of the queue, and return when that is recorded."""
     if bool(arguments.runs) == arguments.all:
         raise WrongInput("name the runs to cancel, or --all", "`fresnel-tui list` shows the queue")
-    state = StateDirectory()
-    tend(state)
+    state = tended_state()
     runs = _queued(state) if arguments.all else find_runs(state, arguments.runs)
     cancelled: list[Run] = []
 
@@ -67,8 +65,7 @@ def run_extend(arguments: argparse.Namespace) -> None:
     """Ask Slurm to let a run's job run so much longer."""
     from runners.lifecycle.control.job_limit import raise_limit  # clusters only
 
-    state = StateDirectory()
-    tend(state)
+    state = tended_state()
     run = find_run(state, arguments.run)
     limit_s = raise_limit(state, run, arguments.time)
     if arguments.json:

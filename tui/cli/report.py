@@ -5,10 +5,9 @@ import re
 from pathlib import Path
 
 from runners.host.files import open_binary, replace
-from runners.housekeeping import tend
+from runners.housekeeping import tended_state
 from runners.model.errors import FresnelError, WrongInput
 from runners.model.units import counted
-from runners.state.layout import StateDirectory
 from tui.cli.compare import gather
 from tui.cli.output import echo, print_json
 from tui.views.format import size
@@ -19,8 +18,7 @@ from tui.views.runs.run_facts import RunFacts
 
 def run_report(arguments: argparse.Namespace) -> None:
     """Write one HTML file about runs, that needs no other."""
-    state = StateDirectory()
-    tend(state)
+    state = tended_state()
     facts = gather(state, arguments.runs, arguments.baseline, least=1)
     title = arguments.title or _title(arguments.runs, facts)
     path = Path(arguments.output or f"{_file_name(title)}.html")
@@ -63,7 +61,7 @@ def _title(names: list[str], facts: list[RunFacts]) -> str:
 
 
 def _file_name(title: str) -> str:
-    return re.sub(r"[^\w.+=-]+", "-", title).strip("-.")[:60] or "report"
+    return re.sub(r"[^\w.+=-]+", "-", title).strip("-.")[:48] or "report"
 
 
 def _refuse_other(path: Path) -> None:

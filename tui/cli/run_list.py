@@ -6,7 +6,7 @@ import time
 from runners.cost.cost_reader import costs_of
 from runners.cost.run_costs import Costs
 from runners.host.clock import moment_now
-from runners.housekeeping import tend
+from runners.housekeeping import tended_state
 from runners.model.errors import WrongInput
 from runners.model.run import Run
 from runners.places.run_row import RunRow, running_first
@@ -39,8 +39,7 @@ def run_list(arguments: argparse.Namespace) -> None:
     columns = _columns(arguments)
     if arguments.limit is not None and arguments.limit < 0:
         raise WrongInput(f"--limit {arguments.limit}: expected 0 or more")
-    state = StateDirectory()
-    tend(state)
+    state = tended_state()
     ids = list_run_ids(state)
     searched = [f"{name}:{value}" for name in _TEXTS if (value := getattr(arguments, name))]
     # To be searched or sorted, all of them are looked at.

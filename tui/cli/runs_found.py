@@ -1,14 +1,13 @@
 """Live runs that are meant by names, or found by the words of the panel's filter, and asked for."""
 
-import sys
 import time
 from collections.abc import Sequence
 
-from runners.model.errors import DeniedError, FresnelError, NotFound
+from runners.model.errors import FresnelError, NotFound
 from runners.model.run import Run
 from runners.state.layout import StateDirectory
 from runners.state.runs import NamedRuns, find_runs, list_runs
-from tui.cli.output import echo, is_confirmed
+from tui.cli.output import agreed, echo
 from tui.views.runs.row_reading import row_of_view
 from tui.views.runs.run_query import checked_query, is_term, unknown_names
 from tui.views.runs.run_view import view_run
@@ -48,6 +47,5 @@ def _confirmed(runs: Sequence[Run], verb: str) -> bool:
     for run in runs:
         echo(f"  {run.name}  {run.state}  {run.id}")
     what = "this run" if len(runs) == 1 else f"these {len(runs):,} runs"
-    if not sys.stdin.isatty():
-        raise DeniedError(f"this would {verb} {what}", "--yes does it without asking")
-    return is_confirmed(f"{verb} {what}?")
+    question, hint = f"{verb} {what}?", "--yes does it without asking"
+    return agreed(question, False, f"this would {verb} {what}", hint)

@@ -4,9 +4,8 @@ import argparse
 
 from runners.diagnosis.stack_parts import find_py_spy
 from runners.diagnosis.stacks import StackDump, newest_stacks, stack_text, take_stacks
-from runners.housekeeping import tend
+from runners.housekeeping import tended_state
 from runners.model.errors import NotFound, WrongInput
-from runners.state.layout import StateDirectory
 from runners.state.runs import find_run
 from tui.cli.output import echo, print_json, print_table
 from tui.views.health.stack_text import stacks_json
@@ -14,8 +13,7 @@ from tui.views.health.stack_text import stacks_json
 
 def run_stacks(arguments: argparse.Namespace) -> None:
     """Take and show the stacks of a run that runs; of one that has ended, the newest saved."""
-    state = StateDirectory()
-    tend(state)
+    state = tended_state()
     run = find_run(state, arguments.run)
     directory = state.run(run.id)
     dump: StackDump | None

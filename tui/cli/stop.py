@@ -3,7 +3,7 @@
 import argparse
 
 from runners.host.identity import host_name
-from runners.housekeeping import tend
+from runners.housekeeping import tended_state
 from runners.lifecycle.control.stop import request_stop, why_unheard
 from runners.lifecycle.control.wait import wait_until_ended
 from runners.lifecycle.launch.dispatch import set_drain
@@ -24,8 +24,7 @@ def run_stop(arguments: argparse.Namespace) -> int:
     """Ask runs to stop."""
     if bool(arguments.runs) == arguments.all:
         raise WrongInput("name the runs to stop, or --all", "`fresnel-tui list` shows them")
-    state = StateDirectory()
-    tend(state)
+    state = tended_state()
     runs = _live_here(state) if arguments.all else _named(state, arguments)
     asked: list[Run] = []
 

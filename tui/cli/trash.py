@@ -5,7 +5,7 @@ import time
 from typing import Any
 
 from runners.host.clock import age
-from runners.housekeeping import tend
+from runners.housekeeping import tended_state
 from runners.lifecycle.control.trash import (
     KEPT_S,
     DeletedRun,
@@ -26,8 +26,7 @@ from tui.views.json_values import iso
 
 def run_delete(arguments: argparse.Namespace) -> int:
     """Move ended runs to the trash; exit 1 when one had to stay."""
-    state = StateDirectory()
-    tend(state)
+    state = tended_state()
     deletion = delete(state, find_runs(state, arguments.runs))
     gone = {run.id for run in deletion.deleted}
     if arguments.forever:

@@ -5,7 +5,7 @@ from decimal import Decimal
 from typing import NamedTuple
 
 from runners.model.units import counted
-from tui.views.format import dollars, fitted
+from tui.views.format import cells_of, cut, dollars, fitted
 
 _NAME = 12
 _NAMED = 3
@@ -58,7 +58,9 @@ def fleet_row(line: FleetLine, bar: str, width: int, name_width: int) -> str:
     rate = "" if line.rate is None else f"{dollars(line.rate)}/h"
     if line.problem:
         text = f"{name} ⚠ {line.problem}"
-        return f"{text} {rate}" if rate and len(f"{text} {rate}") <= width else text[:width]
+        return (
+            f"{text} {rate}" if rate and cells_of(f"{text} {rate}") <= width else cut(text, width)
+        )
     free = f"{line.free:>2}/{line.total} free" if line.total else "   no GPU"
     runs = f"{line.runs:>2} run{' ' if line.runs == 1 else 's'}"
     for parts in ((name, f"{free:<10}", bar, runs, rate), (name, f"{free:<10}", runs, rate)):

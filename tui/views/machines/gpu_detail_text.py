@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from runners.host.clock import age, local_time
 from runners.model.gpus import GpuDetail, GpuProcess, GpuSnapshot
 from runners.scheduling.allocation import obstacle
-from tui.views.format import DASH, duration, memory, percent, size
+from tui.views.format import DASH, duration, fitted, memory, percent, size
 from tui.views.machines.gpu_text import instances_of, strangers
 
 Fact = tuple[str, str]
@@ -97,7 +97,8 @@ def process_heading() -> str:
 
 def _row(cells: Sequence[str]) -> str:
     run, pid, user, age, used, busy = cells
-    return f"{run:<20.20} {pid:>8} {user:<12.12} {age:>7} {used:>7} {busy:>5}"
+    names = f"{fitted(run, 20)} {pid:>8} {fitted(user, 12)}"
+    return f"{names} {age:>7} {used:>7} {busy:>5}"
 
 
 def _heat(gpu: GpuSnapshot, detail: GpuDetail) -> str:

@@ -84,4 +84,4 @@ def _number(value: float) -> str:
 
 def _file_name(name: str) -> str:
     """A metric's name as part of a file's: `train/loss` is `train-loss`."""
-    return re.sub(r"[^\w.%@+-]+", "-", name).strip("-.")[:60] or "metric"
+    return re.sub(r"[^\w.%@+-]+", "-", name).strip("-.")[:48] or "metric"
