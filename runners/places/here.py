@@ -234,7 +234,7 @@ class HerePlace:
         def read() -> None:
             try:
                 found = self._answer(question, subjects)
-            except (FresnelError, OSError) as error:
+            except (FresnelError, OSError, ValueError) as error:
                 done(None, sentence_of(error))
             else:
                 done(found, "")

@@ -148,7 +148,7 @@ class PlannerHere(LaunchPlanner):
             try:
                 specs = [] if request is None else request.specs
                 found = answer_launch(state, question, specs, reading, runs)
-            except (FresnelError, OSError) as error:
+            except (FresnelError, OSError, ValueError) as error:
                 app.call_later(failed, sentence_of(error))
             else:
                 app.call_later(then, found)

@@ -63,13 +63,16 @@ class RunCommands:
 
     def act(self, place: Place, action: RunAction) -> None:
         """Have it done there; noted as it is done by hand."""
-        from runners.places.actions import commands_of
+        from runners.places.actions import Outcome, commands_of
 
         if place.obstacle:
             notify_error(self._app, place.obstacle)
             return
         noted = {self._note(place, command): command for command in commands_of(action)}
-        place.act(action, partial(self._later, self._done, place, action, noted))
+        try:
+            place.act(action, partial(self._later, self._done, place, action, noted))
+        except OSError as error:
+            self._done(place, action, noted, Outcome(problem=sentence_of(error)))
 
     def undelete_last(self) -> None:
         """Bring back what this panel deleted last, else what anybody did here."""

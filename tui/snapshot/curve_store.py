@@ -97,8 +97,9 @@ class CurveStore:
 
     def _with_ancestors(self, runs: Sequence[Run]) -> list[Run]:
         """Each run once, those on the page as they stand now."""
-        for run in runs:
-            if run.id not in self._before:
-                self._before[run.id] = ancestors(run)
+        known = self._before
+        self._before = {
+            run.id: known[run.id] if run.id in known else ancestors(run) for run in runs
+        }
         found = {ancestor.id: ancestor for run in runs for ancestor in self._before[run.id]}
         return list({**found, **{run.id: run for run in runs}}.values())

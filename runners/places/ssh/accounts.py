@@ -183,7 +183,8 @@ def refresh_accounts(state: StateDirectory) -> None:
 
 def rented_names(state: StateDirectory) -> list[str]:
     """The names of the machines that are added, the oldest first."""
-    return [host.name for host in RemoteRegistry(state).all()]
+    readable, odd = RemoteRegistry(state).readable()
+    return [*(host.name for host in readable), *odd]
 
 
 def take_in_ledger(state: StateDirectory, text: str, name: str) -> int:

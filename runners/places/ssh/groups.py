@@ -39,7 +39,7 @@ def candidates(registry: RemoteRegistry, where: str) -> list[str]:
 def labelled(registry: RemoteRegistry) -> dict[str, list[str]]:
     """Every label with the machines that have it."""
     found: dict[str, list[str]] = {}
-    for host in registry.all():
+    for host in registry.readable()[0]:
         for label in host.labels:
             found.setdefault(label, []).append(host.name)
     return found

@@ -192,10 +192,11 @@ class SshMachines:
         if stamps == self._stamps:
             return
         self._stamps = stamps
-        known = {host.name: host for host in self._registry.all()}
+        readable, odd = self._registry.readable()
+        known = {host.name: host for host in readable}
         for name in [name for name, place in self.places.items() if known.get(name) != place.host]:
             self.places.pop(name).stop()
-        self.not_set_up = [host.name for host in known.values() if not host.command]
+        self.not_set_up = [*odd, *(host.name for host in readable if not host.command)]
         for host in known.values():
             if host.command and host.name not in self.places:
                 ssh = Ssh(self._registry, host)

@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 
 from runners.host.files import names_in, replace, stamp_of
-from runners.model.errors import NotFound, WrongInput
+from runners.model.errors import FresnelError, NotFound, WrongInput
 from runners.state.decoding import read_or_raise
 from runners.state.layout import StateDirectory
 
@@ -89,6 +89,16 @@ class RemoteRegistry:
         """Every machine, the one that was added first at the top."""
         hosts = (self.find(name) for name in self.names())
         return sorted(hosts, key=lambda host: (host.added, host.name))
+
+    def readable(self) -> tuple[list[RemoteHost], list[str]]:
+        """The same without those whose file is damaged, or went in this moment; their names."""
+        found, odd = [], []
+        for name in self.names():
+            try:
+                found.append(self.find(name))
+            except FresnelError:
+                odd.append(name)
+        return sorted(found, key=lambda host: (host.added, host.name)), odd
 
     def stamps(self) -> dict[str, int]:
         """When what is known of each machine last changed, in nanoseconds; reads no file."""

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import msgspec
 from textual.app import App
 
+from runners.model.errors import sentence_of
 from runners.model.gpus import UNREAD, GpuReading, GpuSnapshot
 from runners.places.fleet.dispatcher import start_dispatcher
 from runners.places.place import WatchedPlace
@@ -62,9 +63,11 @@ class CockpitHosts:
         # They end a launch whose other machines failed: a panel that only shows leaves that to
         # others.
         if not getattr(app, "read_only", False):
-            start_watchers(state)
-            resume_fetches(state)
-            start_dispatcher(state)
+            for start in (start_watchers, resume_fetches, start_dispatcher):
+                try:
+                    start(state)
+                except OSError as error:
+                    app.call_later(notify_error, app, sentence_of(error))
         self._rows: tuple[object, RemoteRows] = (None, RemoteRows())
         self._kept: tuple[tuple[RunRow, ...], ...] = ()
         """What the rows were put together from: while it is kept, no other has its identity."""

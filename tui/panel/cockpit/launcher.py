@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from runners.model.errors import FresnelError
 from runners.places.run_row import RunRow
 from tui.panel.cockpit.cockpit_parts import CockpitParts
@@ -10,13 +12,14 @@ from tui.panel.notifications import notify_error
 from tui.panel.places import PlaceOfRuns
 from tui.panel.screens.launch import LaunchScreen
 from tui.views.runs.launch_choices import LaunchChoice, old_choice
+from tui.views.runs.run_view import RunView
 
 
 class Launcher:
     """Opens the form with the machines that there are to choose from."""
 
     def __init__(self, parts: CockpitParts, places: PlaceOfRuns) -> None:
-        self._parts = parts
+        self._parts, self._places = parts, places
         self._here = PlannerHere(parts)
         hosts = parts.remote.hosts.links.machines if parts.remote.hosts is not None else {}
         self._others = {name: PlannerThere(host, parts, places) for name, host in hosts.items()}
@@ -34,9 +37,11 @@ class Launcher:
             if planner is not None:
                 planner.old_choice(row.run_id, resume, lambda old: self._push(planner, old))
             return
-        view = self._parts.view_of(row.id)
+        self._places.view(row, partial(self._open_old, resume))
+
+    def _open_old(self, resume: bool, view: RunView) -> None:
         try:
-            old = old_choice(self._parts.state, view.run, resume) if view is not None else None
+            old = old_choice(self._parts.state, view.run, resume)
         except FresnelError as error:
             notify_error(self._parts.app, str(error))
         else:

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 
 from textual.screen import Screen
 
+from runners.model.errors import sentence_of
 from runners.places.place import Place
 from runners.places.run_row import RunRow
 from runners.places.table import any_place
 from runners.state.layout import StateDirectory
-from tui.panel.notifications import show_notification, summed_up
+from tui.panel.notifications import notify_error, show_notification, summed_up
 from tui.panel.widgets.gpu.pane import GpuPane
 from tui.panel.widgets.log.area import LogArea
 from tui.panel.widgets.meter import MeterBar
@@ -167,7 +168,7 @@ class RemoteSide:
 
     # ---- logs
 
-    def log_of(self, row: RunRow) -> tuple[Path, str]:
+    def log_of(self, row: RunRow) -> tuple[Path | None, str]:
         """The file that has a run's output, and the log's title.
         The file of another machine is followed from now on.
         """
@@ -179,7 +180,10 @@ class RemoteSide:
             self._screen.set_timer(_LOG_AFTER_S, self.follow)
         if place is None:
             return self._state.run(run).output, f"{row.name} · output.log"
-        return place.log_path(run), f"{row.name} · {machine} · output.log"
+        try:
+            return place.log_path(run), f"{row.name} · {machine} · output.log"
+        except OSError as error:  # no room here for what is there
+            return None, f"{row.name} · {machine} · {sentence_of(error)}"
 
     def follow(self) -> None:
         """Follow the log that is selected, and those that are shown besides; no others. Another
@@ -187,9 +191,15 @@ class RemoteSide:
         """
         if self.hosts is None or self._screen.app.screen is not self._screen:
             return
+        try:
+            self._follow(self.hosts)
+        except OSError as error:
+            notify_error(self._screen.app, sentence_of(error))
+
+    def _follow(self, hosts: CockpitHosts) -> None:
         machine, _, run = self._wanted_log.rpartition("/")
         shown = self._screen.query_one(LogArea).shown_paths
-        for host in self.hosts.links.hosts.values():
+        for host in hosts.links.hosts.values():
             host.place.keep_logs(shown)
         place = self.place(machine)
         if place is not None and place.log_path(run) in shown:

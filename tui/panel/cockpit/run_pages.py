@@ -59,10 +59,13 @@ class RunPages:
     def open(self, name: str) -> None:
         """Open a page for the chosen runs."""
         rows = self._pane.chosen
-        if rows or name == "views":
-            self._pages[name](rows)
-        else:
+        if not rows and name != "views":
             self._notify(_NONE)
+            return
+        try:
+            self._pages[name](rows)
+        except OSError as error:  # where what another machine sends is kept
+            notify_error(self._parts.app, sentence_of(error))
 
     @property
     def names(self) -> frozenset[str]:
@@ -126,8 +129,8 @@ class RunPages:
         if selected is not None and selected.id != row.id:
             return  # whoever asked looks at another run by now
         if place.name:
-            path = place.log_path(row.run_id).with_name("stacks.txt")
             try:
+                path = place.log_path(row.run_id).with_name("stacks.txt")
                 replace(path, stacks.text.encode("utf-8", "replace"), sync=False)
             except OSError as error:
                 notify_error(self._parts.app, sentence_of(error))

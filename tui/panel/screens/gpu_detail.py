@@ -17,7 +17,7 @@ from runners.gpus.usage import RECENT_S, read_recent
 from runners.model.gpus import GpuSample, GpuSnapshot
 from runners.state.layout import StateDirectory
 from tui.panel.hotkeys import hotkey
-from tui.panel.screens.dialogs import Dialog, dialog_box
+from tui.panel.screens.dialogs import Dialog, dialog_box, is_open
 from tui.panel.theme.palette import run_colour
 from tui.panel.widgets.named_lines import NamedLines
 from tui.snapshot.feed import PanelSnapshot
@@ -69,13 +69,18 @@ class GpuDetailScreen(Dialog[None]):
         with dialog_box("GPUs", "← → other GPUs · Esc closes", scrolls=True):
             yield Static(id="gpu-detail")
 
-    async def on_mount(self) -> None:
+    def on_mount(self) -> None:
         """Show what is known at once, then the last ten minutes, then every new reading."""
         self._describe()
+        # Beside it: no key would be taken before a slow disk has answered.
+        self.run_worker(self._read_past())
+
+    async def _read_past(self) -> None:
         past = await asyncio.to_thread(read_recent, self._state)
         newer = [sample for sample in self._samples if not past or sample[0] > past[-1].time]
         self._samples = [(line.time, line.gpus) for line in past] + newer
-        self._describe()
+        if is_open(self):
+            self._describe()
 
     def on_resize(self) -> None:
         self.query_one(".dialog").set_class(self.app.size.width >= _WIDE, "roomy")

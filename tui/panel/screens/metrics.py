@@ -303,8 +303,12 @@ class MetricsScreen(Screen[None]):
             judged = f"judged by {name}: {'more' if upwards else 'less'} is better"
             self.notify(judged if metric else "judged as by default", timeout=4, markup=False)
 
-    async def action_write(self, every: bool) -> None:
+    def action_write(self, every: bool) -> None:
         """Write the chart under the cursor, or all that match, as files into this folder."""
+        # The thread may wait for a disk, and keys are not to wait with it.
+        self.run_worker(self._write(every), group="metrics-write")
+
+    async def _write(self, every: bool) -> None:
         shown = self._page.names if every and self._page else [self._focused_chart()]
         names = [name for name in shown if name]
         folder = current_folder()

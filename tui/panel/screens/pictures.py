@@ -89,8 +89,12 @@ class PicturesScreen(Screen[None]):
             self._series = names[(at + by) % len(names)]
             self._changed.set()
 
-    async def action_beside(self) -> None:
+    def action_beside(self) -> None:
         """Put the next run of the list that has pictures beside the first one."""
+        # The thread may wait for a machine, and keys are not to wait with it.
+        self.run_worker(self._find_beside(), exclusive=True, group="pictures-beside")
+
+    async def _find_beside(self) -> None:
         views = [view for view in self._snapshot.runs if view.run.id != self._runs[0]]
         ids = [view.run.id for view in views]
         at = ids.index(self._runs[1]) + 1 if self._runs[1:] and self._runs[1] in ids else 0

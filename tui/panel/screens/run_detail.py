@@ -123,7 +123,7 @@ class RunDetailScreen(Dialog[str]):
 
 def _columns(sections: Sections, width: int) -> list[Sections]:
     """The sections in their order, in two columns of about one length where there is room."""
-    if width < _WIDE:
+    if width < _WIDE or not sections:
         return [sections]
     room = width // 2 - _NAMES_BESIDE
     ends = [*accumulate(2 + sum(_rows(value, room) for _, value in pairs) for _, pairs in sections)]
@@ -137,7 +137,7 @@ def _rows(value: str, room: int) -> int:
 
 def draw_sections(sections: Sections, state: State, names: int) -> NamedLines:
     """Sections with names on the left in at most `names` cells; all is wrapped, nothing cut."""
-    width = min(names, max(len(name) for _, pairs in sections for name, _ in pairs))
+    width = min(names, max((len(name) for _, pairs in sections for name, _ in pairs), default=0))
     lines = NamedLines(width + 2)
     for title, pairs in sections:
         if title:

@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Sequence
 from decimal import Decimal
+from math import inf
+from time import monotonic
 
 from rich.cells import cell_len
 from rich.text import Text
@@ -17,6 +19,8 @@ from tui.views.format import DASH, dollars, live_texts
 _TITLE = " fresnel-tui"
 _BRIEFEST = 7
 _BAR = 10
+_LATE_S = 10.0
+"""What is shown is not what is now, when nothing has come for so long."""
 
 
 class MeterBar(Widget):
@@ -32,6 +36,15 @@ class MeterBar(Widget):
         self.all_budget = ""
         """What is left of the budget over all machines; empty without one."""
         self._shown = Text()
+        self._came = inf
+
+    def on_mount(self) -> None:
+        """Say it where nothing newer comes, as from a file server that has fallen silent."""
+        self.set_interval(_LATE_S, self._show_again)
+
+    def _show_again(self) -> None:
+        if self.snapshot is not None:
+            self.show(self.snapshot)
 
     @property
     def read_only(self) -> bool:
@@ -40,7 +53,8 @@ class MeterBar(Widget):
 
     def show(self, snapshot: PanelSnapshot) -> None:
         """Take in a new snapshot; paint only when the line differs."""
-        self.snapshot = snapshot
+        if snapshot is not self.snapshot:
+            self.snapshot, self._came = snapshot, monotonic()
         if self._line() != self._shown:
             self.refresh()
 
@@ -61,6 +75,9 @@ class MeterBar(Widget):
             parts.append(lambda brief: _first_fitting(brief, {1: named, 3: full, 6: short}))
             is_urgent = self.all_budget.startswith("⚠")
             parts.append(lambda brief: self.all_budget if is_urgent or brief < 4 else "")
+        if monotonic() > self._came + _LATE_S:
+            stale = f"⚠ stale since {time_of_day(snapshot.time, form='%H:%M:%S')}"
+            parts.insert(0, lambda brief: stale if brief < 5 else "⚠ stale")
         if self.read_only:
             parts.insert(0, lambda brief: "read-only" if brief < 7 else "")
         for brief in range(_BRIEFEST + 1):

@@ -311,5 +311,6 @@ def _changed(pane: RunPane, change: str, by: int) -> TableChoice:
         pane.notify(WHY_NOT[change], timeout=4)
     elif change == "metric":
         # Of runs with one metric the columns look as before.
-        pane.notify(f"last and best of {choice.metric or 'each run as it is judged'}", timeout=2)
+        of = choice.metric or "each run as it is judged"
+        pane.notify(f"last and best of {of}", timeout=2, markup=False)
     return choice
