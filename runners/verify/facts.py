@@ -57,6 +57,8 @@ class InterpreterFacts(msgspec.Struct, frozen=True):
     torch: TorchFacts | None = None
     module: str = ""
     """Why the module that is to run cannot be found; empty where it can, or none is."""
+    extends_path: bool = False
+    """Whether its program changes where modules are looked for."""
     problem: str = ""
 
 

@@ -62,7 +62,9 @@ def check_imports(facts: LaunchFacts) -> Iterator[Check]:
         advice = "it is installed, but built for something else, or half removed"
         if missing:
             advice = f"{found.path} -m pip install {name}, if that is its package's name"
-        yield Check("imports", "FAIL", f"{name}: {error}", advice)
+        is_unsure = missing and found.extends_path and name not in facts.spec.checks.imports
+        advice = "unless it lies where the script's own sys.path leads" if is_unsure else advice
+        yield Check("imports", "WARN" if is_unsure else "FAIL", f"{name}: {error}", advice)
     if not broken:
         yield Check("imports", "PASS", ", ".join(found.imports))
 

@@ -64,7 +64,8 @@ def ask_interpreter(
         return InterpreterFacts(str(interpreter), problem=error.strerror or str(error))
     found: Any = decode(done.stdout, any_json)
     try:
-        return msgspec.convert({**found, "path": str(interpreter)}, InterpreterFacts)
+        more = {"path": str(interpreter), "extends_path": _extends_path(script)}
+        return msgspec.convert({**found, **more}, InterpreterFacts)
     except (msgspec.ValidationError, TypeError):
         errors = done.stderr.decode("utf-8", "replace").strip().splitlines()
         last = errors[-1][:200] if errors else "without a word"
@@ -125,6 +126,18 @@ def imports_of(script: Path) -> Iterator[str]:
             )
             if top not in sys.stdlib_module_names and not own:
                 yield top
+
+
+def _extends_path(script: Path | None) -> bool:
+    """Whether a program itself says where more modules are, which only its run shows."""
+    nodes = ast.walk(read_script(script)) if script is not None else ()
+    return any(
+        isinstance(node, ast.Attribute)
+        and node.attr == "path"
+        and isinstance(node.value, ast.Name)
+        and node.value.id == "sys"
+        for node in nodes
+    )
 
 
 def _is_launched_by_torch(argv: Sequence[str]) -> bool:

@@ -115,6 +115,11 @@ CASES: dict[str, tuple[str, str, str, LaunchFacts]] = {
         "imports", "FAIL", "/py -m pip install wandb",
         facts(interpreter=InterpreterFacts("/py", "3.11", {"wandb": "ModuleNotFoundError: x"})),
     ),
+    "an import that the script may find": (
+        "imports", "WARN", "sys.path",
+        facts(interpreter=InterpreterFacts("/py", "3.11", {"mine": "ModuleNotFoundError: x"},
+            extends_path=True)),
+    ),
     "no script": ("script", "FAIL", "/x.py", facts(start=StartFacts("/x.py", exists=False))),
     "more processes than GPUs": (
         "processes", "FAIL", "--gpus 4",

@@ -2,6 +2,7 @@
 
 import os
 import socket
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from runners.verify.checkpoint_facts import checkpoint_facts, named_checkpoint
 from runners.verify.collect import collect
 from runners.verify.config_facts import unread_keys
 from runners.verify.data_facts import path_facts, rule_facts
-from runners.verify.program_facts import imports_of, present_script
+from runners.verify.program_facts import ask_interpreter, imports_of, present_script
 from runners.verify.resource_facts import (
     batch_facts,
     disk_facts,
@@ -211,3 +212,11 @@ def test_a_checkpoint_is_opened_by_the_python_of_the_run_s_own_path(
     run = state.run("20261120-101500-demo-7f3a")
     collect(state, plan_run(run, spec, Granted(Allocation()), None, None), ("checkpoint",))
     assert [words[1] for words in asked] == [str(python)]
+
+
+@pytest.mark.parametrize("line", ["sys.path.insert(0, 'lib')", "pass"])
+def test_a_script_may_say_itself_where_its_modules_are(tmp_path: Path, line: str) -> None:
+    (tmp_path / "t.py").write_text(f"import sys\n{line}\nimport mine\n")
+    found = ask_interpreter([sys.executable, "t.py"], tmp_path, os.environ)
+    assert found is not None and found.imports["mine"]
+    assert found.extends_path is (line != "pass")
