@@ -18,7 +18,7 @@ import msgspec
 from runners.cost.prices import check_list, list_prices, updated_file
 from runners.host.files import expanded, read_plain, replace
 from runners.host.webhook import NoRedirect
-from runners.model.errors import FresnelError, WrongInput
+from runners.model.errors import FresnelError, NotFound, WrongInput
 
 _LONGEST = 256 << 10
 _LONGEST_SUM = 4096
@@ -116,7 +116,8 @@ def _read(source: str, limit: int) -> bytes:
         return read_plain(expanded(source), limit)
     except OSError as error:
         text = f"{source}: {error.strerror}" if error.strerror else str(error)
-        raise WrongInput(text) from None
+        kind = NotFound if isinstance(error, FileNotFoundError) else WrongInput
+        raise kind(text) from None
 
 
 def _fetch(url: str, limit: int) -> bytes:

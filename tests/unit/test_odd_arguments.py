@@ -53,6 +53,12 @@ def test_what_is_no_number_or_no_choice_is_wrong_input(words: Sequence[str]) -> 
     assert run_command(words) == ExitCode.WRONG_INPUT
 
 
+def test_a_list_of_prices_that_is_not_there_is_not_found(tmp_path: Path) -> None:
+    words = ["prices", "update", str(tmp_path / "missing.yaml")]
+    for more in ([], ["--sha256", "0" * 64]):
+        assert run_command([*words, *more]) == ExitCode.NOT_FOUND
+
+
 def test_text_on_stdin_that_is_not_utf8_is_wrong_input_and_a_secret_is_not_shown(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
