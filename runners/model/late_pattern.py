@@ -5,6 +5,8 @@ formats that it could read.
 """
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, AnyStr, cast
 
 _METHODS = ("search", "match", "fullmatch", "finditer", "findall", "sub", "subn", "split")
@@ -26,3 +28,14 @@ class _LatePattern:
 def late_pattern(text: AnyStr, flags: int = 0) -> re.Pattern[AnyStr]:
     """As `re.compile`, on the first use; a mistake in it raises `re.error` then."""
     return cast("re.Pattern[AnyStr]", _LatePattern(text, flags))
+
+
+@contextmanager
+def late_patterns() -> Iterator[None]:
+    """Within it, what is imported of others compiles its patterns on their first use as well."""
+    at_once = re.compile
+    re.compile = late_pattern  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        re.compile = at_once

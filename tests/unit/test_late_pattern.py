@@ -3,12 +3,15 @@
 import importlib
 import pkgutil
 import re
+import subprocess
+import sys
 
 import pytest
 
 import runners
 import tui
 from runners.model.late_pattern import late_pattern
+from tests.support import REPOSITORY
 
 
 def test_it_finds_what_a_compiled_one_finds() -> None:
@@ -44,3 +47,24 @@ def test_all_of_them_can_be_compiled() -> None:
     assert len(found) > 100
     for pattern in found:
         re.compile(pattern.pattern, pattern._flags)
+
+
+_YAML = """
+import re
+at_once = re.compile
+from runners.presets.reading.yaml_lines import CoreLoader, parse_yaml
+from pathlib import Path
+assert re.compile is at_once
+found, _ = parse_yaml("a: 1e-4\\nb: !!timestamp 2026-11-28", Path("x"))
+assert found["a"] == 1e-4 and found["b"].year == 2026
+assert "search" not in vars(CoreLoader.NON_PRINTABLE)
+print(type(CoreLoader.NON_PRINTABLE).__name__, CoreLoader("b: no").get_data())
+"""
+
+
+def test_yaml_is_imported_without_compiling_its_own() -> None:
+    """Each command that reads a preset pays for it."""
+    done = subprocess.run(
+        [sys.executable, "-c", _YAML], cwd=REPOSITORY, capture_output=True, text=True, check=False
+    )
+    assert done.stdout == f"{type(late_pattern('')).__name__} {{'b': 'no'}}\n", done.stderr

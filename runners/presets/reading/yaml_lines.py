@@ -8,10 +8,12 @@ from collections.abc import Hashable
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from runners.host.files import read_plain
 from runners.model.errors import WrongInput
+from runners.model.late_pattern import late_patterns
+
+with late_patterns():  # half of what it takes: libyaml reads, which needs few of them
+    import yaml
 
 _LONGEST = 256 << 10
 """Bytes; reading takes a second for as much."""
