@@ -51,10 +51,7 @@ def _shown(cli: CommandLine, run: RunDirectory) -> dict[str, str]:
         *(["status", run.id], ["status", run.id, "--json"], ["diagnose", run.id]),
         *(["list", "--all"], ["list", "--all", "--json"], ["report", run.id, "-o", str(report)]),
     )
-    shown = {}
-    for command in commands:
-        done = cli.run(*command, exits=None)
-        shown[" ".join(command)] = done.stdout + done.stderr
+    shown = dict(zip(map(" ".join, commands), cli.run_each(commands), strict=True))
     return {**shown, "report": report.read_text()}
 
 

@@ -13,7 +13,7 @@ from runners.state.layout import StateDirectory
 
 _SSH = """\
 #!{python} -ISs
-import io, json, os, sys, tarfile, time
+import io, json, os, sys, time
 
 MARKER = b"\\x1efresnel-tui link 1\\n"
 says = json.load(open({answers!r}))
@@ -53,6 +53,7 @@ out.write(b"\\n" + MARKER)
 out.flush()
 if tool == "send":
     sys.stdin.buffer.readline()
+    import tarfile
     with tarfile.open(fileobj=out, mode="w|") as archive:
         for name, text, link in says.get("send", []):
             member = tarfile.TarInfo(name)
