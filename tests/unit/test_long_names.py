@@ -13,6 +13,7 @@ from runners.presets.catalogue import resolve_preset
 from runners.presets.config_file import read_config
 from runners.presets.load import command_spec
 from runners.state.layout import StateDirectory
+from tui.agent.launching import enter
 
 LONG = "x" * 300
 
@@ -47,3 +48,13 @@ def test_aliases_of_nothing_to_aliases_are_counted(tmp_path: Path) -> None:
     (tmp_path / "c.yaml").write_text("\n".join(lines))
     with pytest.raises(Exception, match="keys"):
         read_config(tmp_path / "c.yaml")
+
+
+def test_a_form_is_answered_though_the_folder_of_the_link_is_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    enter(tmp_path / "new")
+    assert Path.cwd() == tmp_path / "new"

@@ -2,12 +2,11 @@
 
 import os
 from collections.abc import Sequence
-from pathlib import Path
 
 import msgspec
 
 from runners.gpus.client import latest
-from runners.host.files import expanded, home_folder
+from runners.host.files import current_folder, expanded, home_folder
 from runners.model.errors import WrongInput
 from runners.model.spec import RunSpec
 from runners.state.layout import StateDirectory
@@ -24,7 +23,7 @@ def enter(folder: object) -> None:
     """Go where commands of this link run, so that both find the same presets and files."""
     path = expanded(str(folder or home_folder()))
     path.mkdir(parents=True, exist_ok=True)
-    if Path.cwd() != path:
+    if current_folder() != path:
         os.chdir(path)
 
 
