@@ -59,7 +59,7 @@ def test_who_lives_on_after_a_launch_that_failed_holds_nothing_of_it(
     with monkeypatch.context() as patched, pytest.raises(OSError, match="space"):
         patched.setattr(start, "keep_environment", refuse)
         start_together(cli.state, [spec])
-    assert len(names_in("/proc/self/fd")) == len(before)
+    assert len(names_in("/proc/self/fd")) <= len(before)  # garbage may close more
 
 
 def test_a_launch_that_is_suspended_halfway_keeps_no_guard_from_its_work(cli: CommandLine) -> None:

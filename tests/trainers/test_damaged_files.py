@@ -58,6 +58,7 @@ def written_checkpoint(folder: Path) -> Path:
     ],
     ids=["nifti", "cloud", "dicom", "checkpoint"],
 )  # fmt: skip
+@pytest.mark.filterwarnings("ignore")  # of what reads them: hundreds
 def test_wrong_bytes_are_read_or_refused_by_name(
     write: Callable[[Path], Path],
     read: Callable[[Path], object],

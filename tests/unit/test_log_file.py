@@ -214,4 +214,4 @@ def test_descriptors_of_replaced_files_are_closed(tmp_path: Path) -> None:
         other.write_bytes(b"%d\n" % at)
         other.replace(path)
         assert log.refresh() is Change.REPLACED
-    assert len(list(Path("/proc/self/fd").iterdir())) == before
+    assert len(list(Path("/proc/self/fd").iterdir())) <= before  # garbage may close more

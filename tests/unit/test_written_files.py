@@ -74,7 +74,7 @@ def test_who_finds_no_process_to_be_had_keeps_no_descriptors(
                 helpers.run("dispatch")
             with pytest.raises(BlockingIOError):
                 helpers.spawn("watcher")
-    assert len(names_in("/proc/self/fd")) == before
+    assert len(names_in("/proc/self/fd")) <= before  # garbage may close more
 
 
 def test_a_sleep_of_months_is_no_error() -> None:
