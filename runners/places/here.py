@@ -3,6 +3,7 @@
 import os
 import subprocess
 from collections.abc import Callable, Collection, Sequence
+from copy import copy
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -207,6 +208,12 @@ class HerePlace:
         self._state = state
         self._in_thread = in_thread
         self._answer = answer
+
+    def in_place_of(self, machine: str) -> "HerePlace":
+        """What stands for a machine that is listed no more: nothing can be done there, nor here."""
+        gone = copy(self)
+        gone.name, gone.obstacle = machine, f"{machine} is listed no more"
+        return gone
 
     def act(self, action: RunAction, done: Callable[[Outcome], None]) -> None:
         """Do something to runs."""

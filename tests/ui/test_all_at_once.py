@@ -148,3 +148,17 @@ async def test_however_many_keys_are_typed_for_what_has_gone(
             app._typed.extend(Key("x", "x") for _ in range(2000))
             await app._next_key()
             assert not app._typed
+
+
+async def test_notices_of_a_key_that_is_held_do_not_pile_up(app: PanelApp) -> None:
+    async with app.run_test(size=(120, 40), notifications=True) as pilot:
+        for _ in range(50):
+            app.notify("nothing to stop here", timeout=60)
+        for number in range(50):
+            app.notify(f"another {number}", timeout=60)
+        told = lambda: [str(toast.render()) for toast in app.screen.query("Toast")]  # noqa: E731
+        await until(pilot, lambda: "another 49" in told())
+        assert len(told()) <= 8
+        app.clear_notifications()
+        app.notify("another 49", timeout=60)
+        await until(pilot, lambda: told() == ["another 49"])

@@ -16,6 +16,7 @@ from runners.state.layout import StateDirectory
 from tests.support import make_run
 from tests.ui.waiting import CEILING, until
 from tui.panel.app import PanelApp
+from tui.panel.screens import launch
 from tui.panel.screens.help import HelpScreen
 from tui.panel.screens.launch import LaunchScreen
 from tui.panel.widgets.launch.fields import FormField
@@ -210,3 +211,30 @@ async def test_a_held_arrow_fills_the_form_where_it_stops(
         gate.set()
         await until(pilot, lambda: screen.choice == screen.presets.choice)
         assert len(filled) <= 3 and filled[-1] == screen.presets.choice.entry.name
+
+
+async def test_a_gpu_that_comes_free_while_the_form_is_filled_ends_nothing(
+    app: PanelApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate, load = asyncio.Event(), LaunchForm.load
+
+    async def held_up(widget: LaunchForm, *given: Any) -> None:
+        await gate.wait()
+        await load(widget, *given)
+
+    async with app.run_test(size=(168, 40)) as pilot:
+        await until(pilot, lambda: app.snapshot is not None)
+        monkeypatch.setattr(LaunchForm, "load", held_up)
+        monkeypatch.setattr(launch, "holders_of", lambda _: object())
+        app.simulate_key("n")
+        await until(pilot, lambda: form(app) is not None and form(app).choice is not None)
+        screen = form(app)
+        assert screen is not None and app.snapshot is not None
+        asked: list[int] = []
+        monkeypatch.setattr(
+            screen.planner, "plan", lambda request, *_: asked.append(len(request.specs))
+        )
+        screen.show(app.snapshot)
+        gate.set()
+        await until(pilot, lambda: bool(asked))
+        assert 0 not in asked

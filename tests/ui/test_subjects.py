@@ -14,7 +14,8 @@ from textual.widgets import OptionList
 from runners.model.gpus import GpuReading, GpuSnapshot
 from runners.model.run import RunRecord, StopProgress
 from runners.model.states import State
-from runners.places.actions import StopRuns
+from runners.places import here
+from runners.places.actions import Outcome, StopRuns
 from runners.places.table import KINDS, KindRow
 from runners.state.layout import StateDirectory
 from runners.state.leases import Lease
@@ -112,6 +113,30 @@ async def test_s_at_a_gpu_of_another_machine_stops_the_run_there(holder: None) -
         place = app.cockpit.remote.hosts.links.hosts["cluster"]
         assert isinstance(place, FakePlace)
         await until(pilot, lambda: place.done == [StopRuns((RUN,))])
+
+
+async def test_a_stop_that_is_answered_when_its_machine_is_gone_stops_nothing_here(
+    holder: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A copy of that run may lie here, under the same id."""
+    done: list[object] = []
+    monkeypatch.setattr(here, "carry_out", lambda state, action: done.append(action) or Outcome())
+    app = PanelApp(StateDirectory().create())
+    async with app.run_test(size=(120, 30)) as pilot:
+        pane = app.cockpit.query_one(GpuPane)
+        await until(pilot, lambda: app.cockpit.remote.hosts is not None)
+        await pilot.press("1", "h")
+        await until(pilot, lambda: pane.keys == ("cluster/GPU-0",))
+        await pilot.press("s")
+        await on_top(pilot, StopScreen)
+        assert app.cockpit.remote.hosts is not None
+        gone = app.cockpit.remote.hosts.links.hosts.pop("cluster")
+        assert isinstance(gone, FakePlace)
+        await pilot.press("y")
+        await until(pilot, lambda: bool(app._notifications))
+        notes = [note.message for note in app._notifications]
+        assert [text for text in notes if "cluster" in text] == notes
+        assert not done and not gone.done
 
 
 async def test_among_the_gpus_of_all_machines_those_of_here_are_here(

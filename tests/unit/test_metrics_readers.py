@@ -755,6 +755,7 @@ def test_a_fraction_behind_it_shows_that_an_epoch_of_0_is_a_place() -> None:
         (r"(?P<name>\w+): (?P<value>\S+)", "損失: 0.5", {"損失": 0.5}),
         (r"(?<=loss )(?P<loss>\S+)", "loss 0.5", {"loss": 0.5}),
         (r"(?P<loss>\d\.\d+) (?:of (?P<best>\S+))?", "█ 0.5 …", {"loss": 0.5}),
+        (r"loss:\s(?P<loss>[\d.]+)", "loss:\u00a00.5", {"loss": 0.5}),
     ],
 )
 def test_an_expression_of_a_preset_has_an_end_whatever_it_reads(

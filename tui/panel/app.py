@@ -26,7 +26,12 @@ from runners.state.layout import StateDirectory
 from tui.panel.cockpit.keys import palette_commands
 from tui.panel.cockpit.screen import CockpitScreen
 from tui.panel.hotkeys import hotkey
-from tui.panel.notifications import MOST_NOTICES, changes_between, show_notification
+from tui.panel.notifications import (
+    MOST_NOTICES,
+    changes_between,
+    limit_notices,
+    show_notification,
+)
 from tui.panel.panel_memory import remember
 from tui.panel.run_commands import RunCommands
 from tui.panel.terminal.driver import TerminalDriver
@@ -86,6 +91,7 @@ class PanelApp(TerminalApp):
         self.cockpit = CockpitScreen(state, self.runs, read_only)
         self.settings = settings or Settings()
         self._launch_first = launch
+        limit_notices(self)
         register_themes(self)
         wanted = remembered_theme(state) or self.settings.panel.theme
         self.theme = wanted if wanted in self.available_themes else default_theme(self)

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Collection, Iterable
+from time import monotonic
 from typing import Any, Literal, NamedTuple
 
 from textual.app import App
@@ -25,6 +26,8 @@ _SEVERITIES: dict[str, Severity] = {
 
 _ENDINGS = frozenset(str(state) for state in State)
 _LOUDEST: tuple[Severity, ...] = ("error", "warning", "information")
+_MOST_SHOWN = 8
+"""Notices at once: a ninth stands alone."""
 MOST_NOTICES = 3
 """Of so many things at once each is told by itself, and on the desktop no more of them."""
 
@@ -122,3 +125,33 @@ def show_notification(app: App[Any], notice: Notification) -> None:
 def notify_error(app: App[Any], text: str) -> None:
     """Say that something was not done, and why."""
     app.notify(by_names(text), title="not done", severity="error", timeout=10, markup=False)
+
+
+def limit_notices(app: App[Any]) -> None:
+    """Show no notice again while it is shown, and none beside many others.
+
+    A key that is held repeats thirty times a second: each notice makes all keys slower.
+    """
+    show, clear = app.notify, app.clear_notifications
+    until: dict[tuple[str, str], float] = {}
+
+    def notify(message: str, *, timeout: float | None = None, **how: Any) -> None:
+        now, seconds = monotonic(), app.NOTIFICATION_TIMEOUT if timeout is None else timeout
+        for notice, end in list(until.items()):  # threads give notices, too
+            if end <= now:
+                until.pop(notice, None)
+        notice = message, how.get("severity", "information")
+        if until.get(notice, now) > now + seconds / 2:
+            return
+        if len(until) >= _MOST_SHOWN:
+            app.call_later(clear)  # behind those that are under way
+            until.clear()
+        until[notice] = now + seconds
+        show(message, timeout=timeout, **how)
+
+    def clear_notifications() -> None:
+        until.clear()
+        clear()
+
+    app.notify = notify  # type: ignore[method-assign]
+    app.clear_notifications = clear_notifications  # type: ignore[method-assign]

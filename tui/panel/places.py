@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from queue import Empty, Queue
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 from textual.app import App
@@ -16,6 +16,9 @@ from runners.places.run_row import RunRow
 from tui.panel.notifications import notify_error
 from tui.snapshot.questions import LaunchQuestion, Question
 from tui.views.runs.run_view import RunView
+
+if TYPE_CHECKING:
+    from runners.places.here import HerePlace
 
 _PATIENCE_S = 20.0
 
@@ -28,7 +31,7 @@ class PlaceOfRuns:
     def __init__(
         self,
         app: App[Any],
-        local: Place,
+        local: HerePlace,
         find: Callable[[str], Place | None],
         view_of: Callable[[str], RunView | None],
     ) -> None:
@@ -45,7 +48,7 @@ class PlaceOfRuns:
     def named(self, machine: str) -> Place:
         """The place of this name; this machine's is empty."""
         found = self._find(machine) if machine else None
-        return self._local if found is None else found
+        return found or (self._local.in_place_of(machine) if machine else self._local)
 
     def grouped(self, rows: Sequence[RunRow]) -> Iterator[tuple[Place, tuple[str, ...]]]:
         """The runs of each place, by the ids that it knows them by."""
@@ -89,6 +92,8 @@ class PlaceOfRuns:
         self, place: Place, question: Question, arguments: Sequence[str], kind: type[Answer]
     ) -> Answer:
         """Ask a place and wait, in a thread. Raises FresnelError when there is no answer."""
+        if place.obstacle:
+            raise FresnelError(place.obstacle)
         answers: Queue[tuple[object, str]] = Queue()
         place.ask(question.value, arguments, lambda found, problem: answers.put((found, problem)))
         try:

@@ -309,7 +309,8 @@ def _number(text: str) -> float:
 class _PresetPattern:
     """A preset's expression by RE2, which takes no line for ever, where that knows what is in it.
 
-    Of letters that are not of ASCII it knows less: there, and of look-around, Python's own does it.
+    Of letters, digits and spaces that are not of ASCII it knows less: there, and of look-around,
+    Python's own does it.
     """
 
     def __init__(self, pattern: MetricPattern) -> None:
@@ -324,7 +325,9 @@ class _PresetPattern:
 
     def search(self, line: str) -> "re.Match[str] | None":
         """The first match."""
-        is_python = self._has_letters and not line.isascii()
+        is_python = not line.isascii() and (
+            self._has_letters or any(c.isspace() or c.isdecimal() for c in line if c > "\x7f")
+        )
         return (self._python if is_python else self._linear).search(line)
 
 

@@ -324,7 +324,7 @@ class LaunchScreen(FormDialog):
         self.app.push_screen(VerifyScreen(request, self.planner), launch)
 
     def _replan(self, wanted: int | None = None) -> None:
-        if not is_open(self) or wanted not in (None, self._plan_number):
+        if not is_open(self) or self._is_filling or wanted not in (None, self._plan_number):
             return
         self._plan_number += 1
         number = self._plan_number
