@@ -1,13 +1,18 @@
 """Keys and clicks that come all at once, as over a slow line: none acts on what has gone meanwhile."""
 
+import time
 from contextlib import nullcontext
 from importlib.util import find_spec
+from itertools import count
 
 import pytest
 from rich.style import Style
+from textual import notifications
 from textual.command import CommandList, CommandPalette
 from textual.events import Click, Key, MouseDown
+from textual.notifications import Notification
 from textual.widgets import OptionList
+from textual.widgets._toast import Toast
 
 from runners.model.errors import WrongInput
 from runners.state.layout import StateDirectory
@@ -162,3 +167,26 @@ async def test_notices_of_a_key_that_is_held_do_not_pile_up(app: PanelApp) -> No
         app.clear_notifications()
         app.notify("another 49", timeout=60)
         await until(pilot, lambda: told() == ["another 49"])
+
+
+async def test_a_notice_that_is_over_before_it_is_shown_holds_up_nothing(
+    app: PanelApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The clock goes on by a day between its look at the time and its timer's."""
+    times = count(time.time(), 100_000.0)
+    async with app.run_test(size=(120, 40), notifications=True) as pilot:
+        with monkeypatch.context() as patched:
+            patched.setattr(notifications, "time", lambda: next(times))
+            # Textual takes `has_expired` for a while ago, and sets the timer by what is left now.
+            toast = Toast(notice_of(app, "a notice"))
+            await app.screen.mount(toast)
+            await until(pilot, lambda: not toast.is_attached)
+
+
+def notice_of(app: PanelApp, text: str) -> Notification:
+    """What the panel gives to be shown."""
+    given: list[Notification] = []
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(app, "post_message", lambda message: given.append(message.notification))
+        app.notify(text, timeout=4)
+    return given[0]

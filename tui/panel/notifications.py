@@ -6,6 +6,8 @@ from time import monotonic
 from typing import Any, Literal, NamedTuple
 
 from textual.app import App
+from textual.notifications import Notification as Shown
+from textual.notifications import Notify
 
 from runners.host.clock import moment_now
 from runners.model.run import Run
@@ -26,6 +28,7 @@ _SEVERITIES: dict[str, Severity] = {
 
 _ENDINGS = frozenset(str(state) for state in State)
 _LOUDEST: tuple[Severity, ...] = ("error", "warning", "information")
+_BRIEFEST_S = 0.1
 _MOST_SHOWN = 8
 """Notices at once: a ninth stands alone."""
 MOST_NOTICES = 3
@@ -127,12 +130,29 @@ def notify_error(app: App[Any], text: str) -> None:
     app.notify(by_names(text), title="not done", severity="error", timeout=10, markup=False)
 
 
+class _Notice(Shown):
+    """A notice that may be over before it is shown, where the panel had no time or a clock was set.
+
+    Textual would set a timer for less than no time, which holds up the panel for ever.
+    """
+
+    @property
+    def time_left(self) -> float:
+        """Seconds until it goes; never none."""
+        return max(_BRIEFEST_S, super().time_left)
+
+    @property
+    def has_expired(self) -> bool:
+        """Whether it is over."""
+        return super().time_left <= 0
+
+
 def limit_notices(app: App[Any]) -> None:
     """Show no notice again while it is shown, and none beside many others.
 
     A key that is held repeats thirty times a second: each notice makes all keys slower.
     """
-    show, clear = app.notify, app.clear_notifications
+    clear = app.clear_notifications
     until: dict[tuple[str, str], float] = {}
 
     def notify(message: str, *, timeout: float | None = None, **how: Any) -> None:
@@ -147,7 +167,7 @@ def limit_notices(app: App[Any]) -> None:
             app.call_later(clear)  # behind those that are under way
             until.clear()
         until[notice] = now + seconds
-        show(message, timeout=timeout, **how)
+        app.post_message(Notify(_Notice(message, timeout=seconds, **how)))
 
     def clear_notifications() -> None:
         until.clear()

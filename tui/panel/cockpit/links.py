@@ -63,7 +63,8 @@ class LinkedHosts:
         # Fifty machines say something fifty times a second: nobody reads that, and keys wait.
         early = self._notified_at + _LEAST_S - time.monotonic()
         if early > 0:
-            self._app.set_timer(early, self._notify)
+            # Textual's timer of less than a turn of its loop never ends.
+            self._app.set_timer(max(early, _LEAST_S / 10), self._notify)
             return
         self._is_scheduled, self._notified_at = False, time.monotonic()
         self.changed()

@@ -24,6 +24,7 @@ _EFFECT_S: Final = 1.0
 _ACTS_S: Final = 0.3
 _LONGEST_EFFECT_S: Final = 3.0
 _SLOW_FRAME_S: Final = 0.5
+_LEAST_S: Final = 0.002
 _EVERYTHING: Final = 1 << 24
 _SYNC_START: Final = "\x1b[?2026h"
 _SYNC_END: Final = "\x1b[?2026l"
@@ -113,7 +114,8 @@ class Painter:
                 size = self._send(driver, text + QUESTION)
                 driver.line.sent(size, more=not screen.is_shown)
         if wait > 0 and not screen.is_shown:
-            self._again = self._app.set_timer(wait, self._send_what_fits)
+            # Textual's timer of less than a turn of its loop never ends.
+            self._again = self._app.set_timer(max(wait, _LEAST_S), self._send_what_fits)
 
     def _send_all(self, driver: Driver) -> None:
         while text := self.screen.write(_EVERYTHING, newest=True):
