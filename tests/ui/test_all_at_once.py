@@ -168,6 +168,18 @@ async def test_notices_of_a_key_that_is_held_do_not_pile_up(app: PanelApp) -> No
         await until(pilot, lambda: told() == ["another 49"])
 
 
+async def test_notices_that_differ_are_all_shown_the_newest_last(app: PanelApp) -> None:
+    async with app.run_test(size=(120, 40), notifications=True) as pilot:
+        for title in ("first", "second"):
+            app.notify("done after 3 s", title=title, timeout=60)
+        for message in ("by loss", "by accuracy", "by loss", "[b]by[/b] name"):
+            app.notify(message, timeout=60)
+        wanted = ["first\ndone after 3 s", "second\ndone after 3 s"]
+        wanted += ["by loss", "by accuracy", "by loss", "by name"]
+        told = lambda: [str(toast.render()) for toast in app.screen.query("Toast")]  # noqa: E731
+        await until(pilot, lambda: told() == wanted)
+
+
 async def test_a_notice_that_is_over_before_it_is_shown_holds_up_nothing(
     app: PanelApp, monkeypatch: pytest.MonkeyPatch
 ) -> None:

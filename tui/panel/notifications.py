@@ -148,29 +148,28 @@ class _Notice(Shown):
 
 
 def limit_notices(app: App[Any]) -> None:
-    """Show no notice again while it is shown, and none beside many others.
+    """Show no notice again right behind itself, and none beside many others.
 
     A key that is held repeats thirty times a second: each notice makes all keys slower.
     """
     clear = app.clear_notifications
-    until: dict[tuple[str, str], float] = {}
+    shown: list[tuple[tuple[object, ...], float]] = []
 
     def notify(message: str, *, timeout: float | None = None, **how: Any) -> None:
         now, seconds = monotonic(), app.NOTIFICATION_TIMEOUT if timeout is None else timeout
-        for notice, end in list(until.items()):  # threads give notices, too
-            if end <= now:
-                until.pop(notice, None)
-        notice = message, how.get("severity", "information")
-        if until.get(notice, now) > now + seconds / 2:
+        notice = (message, how.get("title"), how.get("severity"))
+        shown[:] = [each for each in shown if each[1] > now]
+        # The newest stands lowest: what was told before it may not be so any more.
+        if shown[-1:] and shown[-1][0] == notice and shown[-1][1] > now + seconds / 2:
             return
-        if len(until) >= _MOST_SHOWN:
+        if len(shown) >= _MOST_SHOWN:
             app.call_later(clear)  # behind those that are under way
-            until.clear()
-        until[notice] = now + seconds
-        app.post_message(Notify(_Notice(message, timeout=seconds, **how)))
+            shown.clear()
+        shown.append((notice, now + seconds))
+        app.post_message(Notify(_Notice(message, timeout=seconds, **{"markup": True, **how})))
 
     def clear_notifications() -> None:
-        until.clear()
+        shown.clear()
         clear()
 
     app.notify = notify  # type: ignore[method-assign]
